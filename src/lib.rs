@@ -1,0 +1,23 @@
+//! meshgate keeps pods from starting without the sidecar they require.
+//!
+//! An arrow reads "may import"; nothing else may, and `tests/it/layers.rs` holds it:
+//!
+//! ```text
+//! cli ──► admission ──► cluster ──► decision ──► injector
+//!  │          └────────────────────────▲
+//!  ├────► server ──► certs::pair            (no Kubernetes, no decision)
+//!  └────► certs                             lifecycle, metrics, telemetry: leaves
+//! ```
+//!
+//! `injector`, `decision` and `cluster::store` are pure: no async, no clock, no IO, no logging.
+
+pub mod admission;
+pub mod certs;
+pub mod cli;
+pub mod cluster;
+pub mod decision;
+pub mod injector;
+pub mod lifecycle;
+pub mod metrics;
+pub mod server;
+pub mod telemetry;

@@ -1,0 +1,2 @@
+//! The `meshgate` program: parse, dispatch, exit code.
+fn main() {}

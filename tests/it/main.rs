@@ -1,0 +1,1 @@
+//! The one integration test binary: each extra binary would be another link of rustls.
