@@ -21,3 +21,4 @@ pub mod lifecycle;
 pub mod metrics;
 pub mod server;
 pub mod telemetry;
+pub mod yaml;

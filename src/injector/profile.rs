@@ -1,0 +1,171 @@
+//! `Profile`: what is known about one injector. A value that exists was checked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::rule::{Rule, Term};
+use super::spec::{CniSpec, Mode, ReadinessSource, ValidatorSpec};
+
+/// What is known about one injector.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// Name in messages, marks and metrics: `[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?`.
+    pub name: String,
+    /// What becomes of a pod that would be refused.
+    pub mode: Mode,
+    /// Its entry in webhook configurations; only `instances` are looked for without one.
+    pub webhook: Option<WebhookName>,
+    /// Path of that entry.
+    pub path: Option<String>,
+    /// The Service that injects, unless a webhook entry names another. Its namespace is the
+    /// injector's own, where only pod-level opt-in counts.
+    pub service: ServiceName,
+    /// Set if there may be several copies.
+    pub instances: Option<Instances>,
+    /// Switches and their values.
+    pub options: BTreeMap<String, bool>,
+    /// Where it acts.
+    pub namespaces: NamespaceScope,
+    /// Who requires it. Never empty.
+    pub rules: Vec<Rule>,
+    /// What a pod holds once it was at work. Never empty.
+    pub meshed: Vec<MeshedSet>,
+    /// Names of containers that make it pass a pod by.
+    pub skips: Vec<String>,
+    /// The init container that fails where the node's network plugin was late.
+    pub validator: Option<ValidatorSpec>,
+    /// Its network plugin on each node.
+    pub cni: Option<CniSpec>,
+    /// Usable endpoints wanted, 1 or more.
+    pub minimum: u32,
+    /// How it is known that it can be called.
+    pub readiness: ReadinessSource,
+    /// One more sentence for refusals by the check.
+    pub hint: Option<String>,
+}
+
+/// A Service by namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Name of a webhook entry: `linkerd-proxy-injector.linkerd.io`, or `*` and how it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookName(pub(super) String);
+
+impl WebhookName {
+    /// Whether an entry of that name is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        match self.0.strip_prefix('*') {
+            Some(end) => name.ends_with(end),
+            None => name == self.0,
+        }
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How the Service of one copy of an injector is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instances {
+    /// Labels of webhook configurations whose value is the instance; earlier ones win.
+    pub webhook_labels: Vec<String>,
+    fallback: ServiceName,
+}
+
+/// The instance that falls back to the profile's own Service.
+pub const DEFAULT_INSTANCE: &str = "default";
+
+impl Instances {
+    pub(super) fn new(webhook_labels: Vec<String>, fallback: ServiceName) -> Self {
+        Self { webhook_labels, fallback }
+    }
+
+    /// The usual name of an instance's Service, for where nothing better is known.
+    pub fn fallback(&self, instance: &str) -> ServiceName {
+        ServiceName {
+            namespace: self.fallback.namespace.replace("{instance}", instance),
+            name: self.fallback.name.replace("{instance}", instance),
+        }
+    }
+}
+
+/// Where an injector acts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamespaceScope {
+    /// Nowhere else, if set.
+    pub only: Option<Vec<String>>,
+    /// Never here.
+    pub except: Vec<String>,
+}
+
+impl NamespaceScope {
+    /// Whether it acts in the namespace.
+    pub fn contains(&self, namespace: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == namespace);
+        !named(&self.except) && self.only.as_deref().is_none_or(named)
+    }
+}
+
+/// One way in which a pod can hold the sidecar: all of it must be there.
+#[derive(Debug, Clone)]
+pub struct MeshedSet {
+    /// The switch it depends on.
+    pub option: Option<String>,
+    /// It counts only for pods on which all of these hold.
+    pub when: Vec<Term>,
+    /// The container that runs beside the others.
+    pub sidecar: Option<ContainerName>,
+    /// Images of it that are only placeholders.
+    pub not_image: Vec<String>,
+    /// Init containers, all of them.
+    pub init: Vec<String>,
+}
+
+/// A container by name or by how its name begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerName {
+    /// Exactly this.
+    Exact(String),
+    /// Anything that begins so.
+    Prefix(String),
+}
+
+impl ContainerName {
+    /// Whether a container of that name is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(exact) => exact == name,
+            Self::Prefix(prefix) => name.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for ContainerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Prefix(prefix) => write!(f, "{prefix}…"),
+        }
+    }
+}
+
+impl Profile {
+    /// Whether a switch is on. Rules and sets name only switches that exist.
+    pub fn is_on(&self, option: Option<&str>) -> bool {
+        option.is_none_or(|name| self.options.get(name).copied().unwrap_or(false))
+    }
+}

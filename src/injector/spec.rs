@@ -1,0 +1,369 @@
+//! The configuration as people write it: the types that the parser fills and that the JSON
+//! Schema is made from. Nothing here is checked beyond its shape; [`super::profile`] does that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
+use serde_saphyr::Spanned;
+
+/// The one value of `apiVersion`.
+pub const API_VERSION: &str = "meshgate.io/v1alpha1";
+/// The one value of `kind`.
+pub const KIND: &str = "Configuration";
+
+/// What meshgate waits for, and where.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "meshgate Configuration")]
+pub struct ConfigurationSpec {
+    /// Always `meshgate.io/v1alpha1`.
+    #[schemars(with = "String", extend("const" = API_VERSION))]
+    pub api_version: Spanned<String>,
+    /// Always `Configuration`.
+    #[schemars(with = "String", extend("const" = KIND))]
+    pub kind: Spanned<String>,
+    /// The injectors that count here, in the order in which refusals name them.
+    #[schemars(with = "Vec<InjectorSpec>", length(min = 1))]
+    pub injectors: Spanned<Vec<Spanned<InjectorSpec>>>,
+    /// Namespaces that are never looked at, besides kube-system, kube-public, kube-node-lease
+    /// and meshgate's own.
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub excluded_namespaces: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+/// A preset with what differs here, or a whole profile of an injector of your own.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InjectorSpec {
+    /// Name of a preset to start from; any field but `rules` may then be overridden.
+    #[schemars(with = "Option<String>")]
+    pub preset: Option<Spanned<String>>,
+    /// Name in messages, marks and metrics: lower case letters, digits and dashes, 40 at most.
+    #[schemars(with = "Option<String>", regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$"))]
+    pub name: Option<Spanned<String>>,
+    /// `enforce` refuses, `warn` admits with a warning and counts, `disabled` does not look.
+    pub mode: Option<Mode>,
+    /// Name of the injector's entry in its webhook configuration; `*` may stand at the front.
+    #[schemars(with = "Option<String>")]
+    pub webhook: Option<Spanned<String>>,
+    /// Path of that entry, where its name is a common one.
+    #[schemars(with = "Option<String>")]
+    pub path: Option<Spanned<String>>,
+    /// The Service that injects, unless the webhook entry names another.
+    pub service: Option<ServiceSpec>,
+    /// How the Service of one copy of the injector (an Istio revision) is found.
+    pub instances: Option<InstancesSpec>,
+    /// Switches that rules and sets may depend on, with their values.
+    pub options: Option<BTreeMap<String, bool>>,
+    /// Namespaces in which the injector acts.
+    pub namespaces: Option<NamespacesSpec>,
+    /// Which pods require the injector: the first rule whose `when` holds decides.
+    #[schemars(with = "Option<Vec<RuleSpec>>", length(min = 1))]
+    pub rules: Option<Spanned<Vec<Spanned<RuleSpec>>>>,
+    /// What a pod holds once the injector was at work: any one of these sets suffices.
+    #[schemars(with = "Option<Vec<MeshedSpec>>", length(min = 1))]
+    pub meshed: Option<Spanned<Vec<Spanned<MeshedSpec>>>>,
+    /// What makes the injector pass a pod by.
+    pub skips: Option<SkipsSpec>,
+    /// The init container that tells that the node's network plugin was late.
+    pub validator: Option<ValidatorSpec>,
+    /// The injector's network plugin on each node.
+    pub cni: Option<CniSpec>,
+    /// Usable endpoints that are wanted before pods are admitted (1).
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub minimum: Option<Spanned<u32>>,
+    /// How it is known that the injector can be called (endpoints).
+    pub readiness: Option<ReadinessSource>,
+    /// One more sentence for refusals by the check.
+    #[schemars(with = "Option<String>")]
+    pub hint: Option<Spanned<String>>,
+}
+
+impl InjectorSpec {
+    /// Lays the fields that `over` sets over those of a preset; `options` switch by switch.
+    pub(super) fn overlay(&mut self, over: Self) {
+        fn set<T>(field: &mut Option<T>, over: Option<T>) {
+            if over.is_some() {
+                *field = over;
+            }
+        }
+        // Without `..`, so that a new field cannot be forgotten here.
+        #[rustfmt::skip]
+        let Self {
+            preset: _, rules: _, name, mode, webhook, path, service, instances, options,
+            namespaces, meshed, skips, validator, cni, minimum, readiness, hint,
+        } = over;
+        set(&mut self.name, name);
+        set(&mut self.mode, mode);
+        set(&mut self.webhook, webhook);
+        set(&mut self.path, path);
+        set(&mut self.service, service);
+        set(&mut self.instances, instances);
+        self.options.get_or_insert_default().extend(options.unwrap_or_default());
+        set(&mut self.namespaces, namespaces);
+        set(&mut self.meshed, meshed);
+        set(&mut self.skips, skips);
+        set(&mut self.validator, validator);
+        set(&mut self.cni, cni);
+        set(&mut self.minimum, minimum);
+        set(&mut self.readiness, readiness);
+        set(&mut self.hint, hint);
+    }
+}
+
+/// What becomes of a pod that would be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// It is refused.
+    #[default]
+    Enforce,
+    /// It is admitted with a warning and counted: for adoption.
+    Warn,
+    /// The injector is not looked at.
+    Disabled,
+}
+
+/// How it is known that an injector can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReadinessSource {
+    /// By the EndpointSlices of its Service.
+    #[default]
+    Endpoints,
+    /// By connecting to it: for injectors behind a URL or an ExternalName Service.
+    Probe,
+    /// Not at all: the check alone decides.
+    Assumed,
+}
+
+/// A Service by namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSpec {
+    /// Its namespace, which is the injector's own: there only pod-level opt-in counts.
+    #[schemars(with = "String")]
+    pub namespace: Spanned<String>,
+    /// Its name. In `instances.fallback`, `{instance}` stands for the instance.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+}
+
+/// How the Service of one instance of an injector is found.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstancesSpec {
+    /// Labels of webhook configurations whose value is the instance; earlier ones win.
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    pub webhook_labels: Spanned<Vec<Spanned<String>>>,
+    /// The Service where no webhook configuration at all is known.
+    pub fallback: ServiceSpec,
+}
+
+/// Where an injector acts, by names of namespaces.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamespacesSpec {
+    /// Nowhere else.
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub only: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Everywhere else.
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub except: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+/// One rule: if all terms of `when` hold, `then` decides.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSpec {
+    /// The rule counts only while this switch is on.
+    #[schemars(with = "Option<String>")]
+    pub option: Option<Spanned<String>>,
+    /// Terms that must all hold. None at all always holds, behind an `option` only.
+    #[schemars(with = "Vec<TermSpec>")]
+    pub when: Spanned<Vec<Spanned<TermSpec>>>,
+    /// What follows.
+    pub then: Outcome,
+    /// Which copy of the injector, where there are several.
+    #[schemars(with = "Option<InstanceSpec>")]
+    pub instance: Option<Spanned<InstanceSpec>>,
+    /// A text given with the answer; `{value}` stands for the value that the last term met.
+    #[schemars(with = "Option<String>")]
+    pub warn: Option<Spanned<String>>,
+}
+
+/// What a rule decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// The pod needs the sidecar.
+    Required,
+    /// It does not.
+    NotRequired,
+    /// The value has no meaning to the injector: the pod is refused, waiting does not help.
+    Invalid,
+}
+
+/// One key (exactly one of the first four) and one test (exactly one of the next three).
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TermSpec {
+    /// A label of the pod.
+    pub pod_label: Option<String>,
+    /// An annotation of the pod.
+    pub pod_annotation: Option<String>,
+    /// A label of its namespace.
+    pub namespace_label: Option<String>,
+    /// An annotation of its namespace.
+    pub namespace_annotation: Option<String>,
+    /// The value is one of these; an absent key is not.
+    #[serde(rename = "in")]
+    #[schemars(length(min = 1))]
+    pub one_of: Option<Vec<String>>,
+    /// The value is none of these; an absent key is none of them.
+    #[schemars(length(min = 1))]
+    pub not_in: Option<Vec<String>>,
+    /// The key is there (true) or not (false). An empty value is a value.
+    pub exists: Option<bool>,
+    /// Compare without case (ASCII). For `in` and `notIn` on annotations.
+    pub fold: Option<bool>,
+}
+
+/// One way in which a pod can hold the sidecar: all of it must be there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MeshedSpec {
+    /// The set counts only for pods on which all these terms hold.
+    #[schemars(with = "Option<Vec<TermSpec>>", length(min = 1))]
+    pub when: Option<Spanned<Vec<Spanned<TermSpec>>>>,
+    /// The set counts only while this switch is on.
+    #[schemars(with = "Option<String>")]
+    pub option: Option<Spanned<String>>,
+    /// A container that runs beside the others, natively or not.
+    pub sidecar: Option<SidecarSpec>,
+    /// Images of that container that are only placeholders.
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub not_image: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Init containers.
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub init: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+/// What makes an injector pass a pod by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SkipsSpec {
+    /// Names of containers (another mesh's sidecar).
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    pub containers: Spanned<Vec<Spanned<String>>>,
+}
+
+/// The init container that fails where the node's network plugin was late.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ValidatorSpec {
+    /// Its name.
+    pub container: String,
+    /// The exit code that says so.
+    pub exit_code: i32,
+    /// Whether meshgate replaces such pods; `disabled` where the injector does it itself.
+    #[serde(default)]
+    pub repair: Repair,
+}
+
+/// Whether meshgate replaces pods that are stuck in their network validator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Repair {
+    /// It does.
+    #[default]
+    Enabled,
+    /// It does not.
+    Disabled,
+}
+
+/// The injector's network plugin on each node.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CniSpec {
+    /// Where its pods may be.
+    #[schemars(length(min = 1))]
+    pub namespaces: Vec<String>,
+    /// The labels they carry.
+    pub pod_label: BTreeMap<String, String>,
+    /// The start-up taint that waits for it.
+    pub taint: Option<String>,
+}
+
+/// Which copy of an injector: a constant, or the value of a key.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum InstanceSpec {
+    /// Always this one.
+    Constant(String),
+    /// The value of the key.
+    Key(KeySpec),
+}
+
+/// One key on the pod or its namespace: exactly one of the four.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeySpec {
+    /// A label of the pod.
+    pub pod_label: Option<String>,
+    /// An annotation of the pod.
+    pub pod_annotation: Option<String>,
+    /// A label of its namespace.
+    pub namespace_label: Option<String>,
+    /// An annotation of its namespace.
+    pub namespace_annotation: Option<String>,
+}
+
+/// A container by its name, or by how its name begins.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum SidecarSpec {
+    /// The name.
+    Name(String),
+    /// How it begins.
+    Prefix(PrefixSpec),
+}
+
+/// How a container's name begins.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixSpec {
+    /// The beginning.
+    pub prefix: String,
+}
+
+/// A text, or a mapping: serde's untagged enums would lose place and reason of an error.
+macro_rules! text_or_mapping {
+    ($name:ident, $text:ident, $mapping:ident, $expecting:literal) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct TextOrMapping;
+                impl<'de> Visitor<'de> for TextOrMapping {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
+                        Ok($name::$text(text.to_owned()))
+                    }
+                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<$name, A::Error> {
+                        let mapping = Deserialize::deserialize(MapAccessDeserializer::new(map))?;
+                        Ok($name::$mapping(mapping))
+                    }
+                }
+                deserializer.deserialize_any(TextOrMapping)
+            }
+        }
+    };
+}
+
+text_or_mapping!(InstanceSpec, Constant, Key, "a name, or one key such as {podLabel: KEY}");
+text_or_mapping!(SidecarSpec, Name, Prefix, "a container's name, or {prefix: TEXT}");

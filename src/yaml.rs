@@ -1,0 +1,242 @@
+//! YAML documents with positions: a leaf that every reader of files goes through.
+//!
+//! Owns the parser's options (limits, duplicate keys, quoting) and the wording of its errors.
+//! Knows nothing of what the documents mean.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Budget, Error, Location, Options, options::DuplicateKeyPolicy};
+
+/// Largest input that is looked at, in bytes. Ten thousand Namespaces fit.
+pub const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// A problem at a place in a file: `FILE:LINE:COLUMN: PROBLEM`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}:{line}:{column}: {problem}")]
+pub struct ParseError {
+    origin: String,
+    line: u64,
+    column: u64,
+    problem: String,
+}
+
+impl ParseError {
+    /// A problem found at `location` of `document` after it was parsed.
+    pub fn new(document: &Document<'_>, location: Location, problem: impl fmt::Display) -> Self {
+        Self {
+            origin: document.origin.to_owned(),
+            line: document.lines_before + location.line().max(1),
+            column: location.column().max(1),
+            problem: problem.to_string(),
+        }
+    }
+
+    /// Line in the file, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Column in that line, from 1.
+    pub fn column(&self) -> u64 {
+        self.column
+    }
+
+    /// The sentence without the place.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+/// How unknown keys and unquoted scalars are treated is the target type's business
+/// (`deny_unknown_fields`); duplicate keys and an unquoted `true` or `1` for a text never pass,
+/// as they do not with `kubectl`.
+#[derive(Debug, Clone, Copy)]
+pub struct Document<'a> {
+    origin: &'a str,
+    lines_before: u64,
+    text: &'a str,
+}
+
+impl<'a> Document<'a> {
+    /// A text that is one document.
+    pub fn whole(origin: &'a str, text: &'a str) -> Self {
+        Self { origin, lines_before: 0, text }
+    }
+
+    /// The name of the file, as errors show it.
+    pub fn origin(&self) -> &'a str {
+        self.origin
+    }
+
+    /// The text of this document alone.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Reads the document as `T`.
+    ///
+    /// # Errors
+    /// The first problem with its place: not YAML, a type or key that `T` does not accept, a
+    /// duplicate key, a text that needs quotes, or more aliases and nesting than a person writes.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
+        serde_saphyr::from_str_with_options(self.text, options())
+            .map_err(|error| self.describe(&error))
+    }
+
+    /// True when there is nothing but comments and white space.
+    fn is_blank(&self) -> bool {
+        self.text.lines().all(|line| {
+            let line = line.trim();
+            line.is_empty() || line.starts_with('#') || line.starts_with('%')
+        })
+    }
+
+    fn describe(&self, error: &Error) -> ParseError {
+        let error = innermost(error);
+        let location = error.location().unwrap_or(Location::UNKNOWN);
+        ParseError::new(self, location, self.problem(error, location))
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's own wording is fine elsewhere")]
+    fn problem(&self, error: &Error, location: Location) -> String {
+        match error {
+            Error::SerdeUnknownField { field, expected, .. } => {
+                format!("unknown key \"{field}\", expected one of {}", expected.join(", "))
+            }
+            Error::SerdeUnknownVariant { variant, expected, .. } => {
+                format!("found \"{variant}\", expected one of {}", expected.join(", "))
+            }
+            Error::SerdeMissingField { field, .. } => format!("key \"{field}\" is missing here"),
+            Error::DuplicateMappingKey { key, .. } => match key {
+                Some(key) => format!("key \"{key}\" is there twice, expected once"),
+                None => "a key is there twice, expected once".to_owned(),
+            },
+            Error::SerdeInvalidType { unexpected, expected, .. }
+            | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+                format!("found {unexpected}, expected {expected}")
+            }
+            Error::QuotingRequired { value, .. } => {
+                format!("found {value} without quotes, expected a text: write \"{value}\"")
+            }
+            Error::Unexpected { expected, .. } => {
+                format!("found {}, expected {expected}", self.found(location))
+            }
+            Error::NullIntoString { .. } => "found nothing, expected a text".to_owned(),
+            Error::InvalidScalar { ty, .. } => {
+                format!("found {}, expected {ty}", self.found(location))
+            }
+            Error::Eof { .. } => "the file ends in the middle of something".to_owned(),
+            Error::Message { msg, .. } => msg.clone(),
+            other => {
+                let text = other.render_with_options(plain());
+                text.lines().next().unwrap_or("not YAML").to_owned()
+            }
+        }
+    }
+
+    /// The piece of text at a location, for "found …".
+    fn found(&self, location: Location) -> String {
+        let line = usize::try_from(location.line().saturating_sub(1)).unwrap_or(usize::MAX);
+        let column = usize::try_from(location.column().saturating_sub(1)).unwrap_or(usize::MAX);
+        let rest: String =
+            self.text.lines().nth(line).unwrap_or("").chars().skip(column).take(40).collect();
+        let rest = rest.trim();
+        if rest.is_empty() { "nothing".to_owned() } else { format!("\"{rest}\"") }
+    }
+}
+
+/// Splits a file into its documents; those with nothing in them are left out.
+///
+/// `---` and `...` in the first column are document markers wherever they stand, so that no
+/// parser is needed, and one broken document does not hide the place of the next.
+///
+/// # Errors
+/// The file is larger than [`MAX_BYTES`] or not UTF-8.
+pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a>>, ParseError> {
+    let whole = |line: u64, problem: String| ParseError {
+        origin: origin.to_owned(),
+        line,
+        column: 1,
+        problem,
+    };
+    if bytes.len() > MAX_BYTES {
+        let problem = format!("found {} bytes, expected {MAX_BYTES} at most", bytes.len());
+        return Err(whole(1, problem));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        whole(line as u64, "found bytes that are not UTF-8, expected text".to_owned())
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    Ok(split(origin, text))
+}
+
+fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
+    let mut documents = Vec::new();
+    let (mut start, mut lines_before, mut offset) = (0, 0, 0);
+    for (number, line) in (0_u64..).zip(text.split_inclusive('\n')) {
+        if is_marker(line) && offset > start {
+            documents.push(Document { origin, lines_before, text: piece(text, start, offset) });
+            start = offset;
+            lines_before = number;
+        }
+        offset += line.len();
+    }
+    documents.push(Document { origin, lines_before, text: piece(text, start, offset) });
+    documents.retain(|document| !document.without_marker().is_blank());
+    documents
+}
+
+impl Document<'_> {
+    fn without_marker(&self) -> Self {
+        let text = self.text.strip_prefix("---").or_else(|| self.text.strip_prefix("..."));
+        Self { text: text.unwrap_or(self.text), ..*self }
+    }
+}
+
+fn piece(text: &str, start: usize, end: usize) -> &str {
+    text.get(start..end).unwrap_or_default()
+}
+
+fn is_marker(line: &str) -> bool {
+    line.strip_prefix("---")
+        .or_else(|| line.strip_prefix("..."))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+fn innermost(error: &Error) -> &Error {
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => innermost(error),
+        other => other,
+    }
+}
+
+fn plain() -> serde_saphyr::RenderOptions<'static> {
+    serde_saphyr::render_options! { snippets: serde_saphyr::SnippetMode::Off }
+}
+
+fn options() -> Options {
+    let budget: Option<Budget> = serde_saphyr::budget! {
+        max_reader_input_bytes: Some(MAX_BYTES),
+        max_events: 2_000_000,
+        max_aliases: 1_000,
+        max_anchors: 1_000,
+        max_depth: 100,
+        max_documents: 2,
+    };
+    serde_saphyr::options! {
+        budget: budget,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        // An alias bomb is refused long before it costs memory.
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+            max_replay_stack_depth: 16,
+        },
+        // `on` and `yes` are booleans to other readers of the same file.
+        strict_booleans: false,
+        no_schema: true,
+        with_snippet: false,
+    }
+}
