@@ -61,7 +61,11 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// A text that is one document.
     pub fn whole(origin: &'a str, text: &'a str) -> Self {
-        Self { origin, lines_before: 0, text }
+        Self {
+            origin,
+            lines_before: 0,
+            text,
+        }
     }
 
     /// The name of the file, as errors show it.
@@ -98,22 +102,43 @@ impl<'a> Document<'a> {
         ParseError::new(self, location, self.problem(error, location))
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's own wording is fine elsewhere")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the parser's own wording is fine elsewhere"
+    )]
     fn problem(&self, error: &Error, location: Location) -> String {
         match error {
-            Error::SerdeUnknownField { field, expected, .. } => {
-                format!("unknown key \"{field}\", expected one of {}", expected.join(", "))
+            Error::SerdeUnknownField {
+                field, expected, ..
+            } => {
+                format!(
+                    "unknown key \"{field}\", expected one of {}",
+                    expected.join(", ")
+                )
             }
-            Error::SerdeUnknownVariant { variant, expected, .. } => {
-                format!("found \"{variant}\", expected one of {}", expected.join(", "))
+            Error::SerdeUnknownVariant {
+                variant, expected, ..
+            } => {
+                format!(
+                    "found \"{variant}\", expected one of {}",
+                    expected.join(", ")
+                )
             }
             Error::SerdeMissingField { field, .. } => format!("key \"{field}\" is missing here"),
             Error::DuplicateMappingKey { key, .. } => match key {
                 Some(key) => format!("key \"{key}\" is there twice, expected once"),
                 None => "a key is there twice, expected once".to_owned(),
             },
-            Error::SerdeInvalidType { unexpected, expected, .. }
-            | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+            Error::SerdeInvalidType {
+                unexpected,
+                expected,
+                ..
+            }
+            | Error::SerdeInvalidValue {
+                unexpected,
+                expected,
+                ..
+            } => {
                 format!("found {unexpected}, expected {expected}")
             }
             Error::QuotingRequired { value, .. } => {
@@ -139,10 +164,21 @@ impl<'a> Document<'a> {
     fn found(&self, location: Location) -> String {
         let line = usize::try_from(location.line().saturating_sub(1)).unwrap_or(usize::MAX);
         let column = usize::try_from(location.column().saturating_sub(1)).unwrap_or(usize::MAX);
-        let rest: String =
-            self.text.lines().nth(line).unwrap_or("").chars().skip(column).take(40).collect();
+        let rest: String = self
+            .text
+            .lines()
+            .nth(line)
+            .unwrap_or("")
+            .chars()
+            .skip(column)
+            .take(40)
+            .collect();
         let rest = rest.trim();
-        if rest.is_empty() { "nothing".to_owned() } else { format!("\"{rest}\"") }
+        if rest.is_empty() {
+            "nothing".to_owned()
+        } else {
+            format!("\"{rest}\"")
+        }
     }
 }
 
@@ -167,7 +203,10 @@ pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        whole(line as u64, "found bytes that are not UTF-8, expected text".to_owned())
+        whole(
+            line as u64,
+            "found bytes that are not UTF-8, expected text".to_owned(),
+        )
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     Ok(split(origin, text))
@@ -178,21 +217,35 @@ fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
     let (mut start, mut lines_before, mut offset) = (0, 0, 0);
     for (number, line) in (0_u64..).zip(text.split_inclusive('\n')) {
         if is_marker(line) && offset > start {
-            documents.push(Document { origin, lines_before, text: piece(text, start, offset) });
+            documents.push(Document {
+                origin,
+                lines_before,
+                text: piece(text, start, offset),
+            });
             start = offset;
             lines_before = number;
         }
         offset += line.len();
     }
-    documents.push(Document { origin, lines_before, text: piece(text, start, offset) });
+    documents.push(Document {
+        origin,
+        lines_before,
+        text: piece(text, start, offset),
+    });
     documents.retain(|document| !document.without_marker().is_blank());
     documents
 }
 
 impl Document<'_> {
     fn without_marker(&self) -> Self {
-        let text = self.text.strip_prefix("---").or_else(|| self.text.strip_prefix("..."));
-        Self { text: text.unwrap_or(self.text), ..*self }
+        let text = self
+            .text
+            .strip_prefix("---")
+            .or_else(|| self.text.strip_prefix("..."));
+        Self {
+            text: text.unwrap_or(self.text),
+            ..*self
+        }
     }
 }
 
@@ -207,9 +260,11 @@ fn is_marker(line: &str) -> bool {
 }
 
 fn innermost(error: &Error) -> &Error {
-    match error.without_snippet() {
-        Error::AliasError { error, .. } => innermost(error),
-        other => other,
+    let error = error.without_snippet();
+    if let Error::AliasError { error, .. } = error {
+        innermost(error)
+    } else {
+        error
     }
 }
 

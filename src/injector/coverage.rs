@@ -27,14 +27,19 @@ pub(super) enum Flaw {
 /// The first rule that is flawed (by index), if any.
 pub(super) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
     let samples = samples(rules);
-    let sets: Vec<_> = rules.iter().map(|rule| allowed(&rule.when, &samples)).collect();
+    let sets: Vec<_> = rules
+        .iter()
+        .map(|rule| allowed(&rule.when, &samples))
+        .collect();
     rules.iter().enumerate().find_map(|(index, rule)| {
         let own = sets.get(index)?;
         if let Some((key, _)) = own.iter().find(|(_, passes)| !passes.contains(&true)) {
             return Some((index, Flaw::Contradiction((*key).clone())));
         }
         if let Some(InstanceSource::Key { key, .. }) = &rule.instance
-            && own.get(key).is_none_or(|passes| passes.first() == Some(&true))
+            && own
+                .get(key)
+                .is_none_or(|passes| passes.first() == Some(&true))
         {
             return Some((index, Flaw::InstanceMayBeAbsent(key.clone())));
         }
@@ -51,13 +56,18 @@ pub(super) fn contradiction(terms: &[Term]) -> Option<Key> {
     let mut samples = BTreeMap::new();
     collect(terms, &mut samples);
     let set = allowed(terms, &samples);
-    set.iter().find(|(_, passes)| !passes.contains(&true)).map(|(key, _)| (*key).clone())
+    set.iter()
+        .find(|(_, passes)| !passes.contains(&true))
+        .map(|(key, _)| (*key).clone())
 }
 
 /// True if whatever passes `narrow` passes `wide`.
 fn covers(wide: &Allowed<'_>, narrow: &Allowed<'_>) -> bool {
     wide.iter().all(|(key, passes)| match narrow.get(key) {
-        Some(narrow) => passes.iter().zip(narrow).all(|(wide, narrow)| *wide || !narrow),
+        Some(narrow) => passes
+            .iter()
+            .zip(narrow)
+            .all(|(wide, narrow)| *wide || !narrow),
         None => passes.iter().all(|wide| *wide),
     })
 }
@@ -65,10 +75,17 @@ fn covers(wide: &Allowed<'_>, narrow: &Allowed<'_>) -> bool {
 fn allowed<'r>(terms: &'r [Term], samples: &BTreeMap<&'r Key, Vec<Sample>>) -> Allowed<'r> {
     let mut sets = Allowed::new();
     for term in terms {
-        let Some(values) = samples.get(&term.key) else { continue };
-        let passes = values.iter().map(|value| term.test.passes(value.as_deref()));
+        let Some(values) = samples.get(&term.key) else {
+            continue;
+        };
+        let passes = values
+            .iter()
+            .map(|value| term.test.passes(value.as_deref()));
         match sets.get_mut(&term.key) {
-            Some(set) => set.iter_mut().zip(passes).for_each(|(all, one)| *all &= one),
+            Some(set) => set
+                .iter_mut()
+                .zip(passes)
+                .for_each(|(all, one)| *all &= one),
             None => {
                 sets.insert(&term.key, passes.collect());
             }
@@ -88,7 +105,9 @@ fn samples(rules: &[Rule]) -> BTreeMap<&Key, Vec<Sample>> {
 fn collect<'r>(terms: &'r [Term], samples: &mut BTreeMap<&'r Key, Vec<Sample>>) {
     for term in terms {
         // Absent comes first; a text that nobody writes stands for all the others.
-        let values = samples.entry(&term.key).or_insert_with(|| vec![None, Some("\0".into())]);
+        let values = samples
+            .entry(&term.key)
+            .or_insert_with(|| vec![None, Some("\0".into())]);
         for value in term.test.values().map_or(&[][..], |values| &values.list) {
             for spelling in [value.clone(), other_case(value)] {
                 if !values.contains(&Some(spelling.clone())) {
@@ -102,7 +121,11 @@ fn collect<'r>(terms: &'r [Term], samples: &mut BTreeMap<&'r Key, Vec<Sample>>) 
 /// The same text in a case that no rule is likely to name: `tRuE` and `True` stay apart.
 fn other_case(text: &str) -> String {
     let flip = |(index, letter): (usize, char)| {
-        if index % 2 == 0 { letter.to_ascii_lowercase() } else { letter.to_ascii_uppercase() }
+        if index % 2 == 0 {
+            letter.to_ascii_lowercase()
+        } else {
+            letter.to_ascii_uppercase()
+        }
     };
     text.chars().enumerate().map(flip).collect()
 }

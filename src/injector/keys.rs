@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::rule::{Key, Place};
 
-/// Number of a key in [`Marks`].
+/// Number of a key that rules read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Slot(u16);
 
@@ -40,7 +40,10 @@ impl Keys {
         let names = &mut self.by_place[key.place as usize];
         let slot = *names.entry(key.name.clone()).or_insert(next);
         if slot == next {
-            self.entries.push(Entry { key: key.clone(), readers: Vec::new() });
+            self.entries.push(Entry {
+                key: key.clone(),
+                readers: Vec::new(),
+            });
         }
         let reader = u16::try_from(reader).unwrap_or(u16::MAX);
         if let Some(entry) = self.entries.get_mut(slot.index())
@@ -61,51 +64,96 @@ impl Keys {
         self.entries.iter().map(|entry| &entry.key)
     }
 
-    /// Numbers of the injectors whose rules read the key of a slot.
+    /// Room for the values of one pod.
+    pub fn pod_marks<'a>(&self) -> PodMarks<'a> {
+        PodMarks(vec![None; self.entries.len()])
+    }
+
     fn readers(&self, slot: Slot) -> &[u16] {
-        self.entries.get(slot.index()).map_or(&[], |entry| &entry.readers)
-    }
-
-    /// An empty set of values.
-    pub fn marks<'a>(&self) -> Marks<'a> {
-        Marks { values: vec![None; self.entries.len()] }
+        self.entries
+            .get(slot.index())
+            .map_or(&[], |entry| &entry.readers)
     }
 }
 
-/// The values that one pod and its namespace have for the keys that rules read.
+/// The values that a pod has for the keys that rules read, borrowed where they can be.
 #[derive(Debug, Clone, Default)]
-pub struct Marks<'a> {
-    values: Vec<Option<Cow<'a, str>>>,
-}
+pub struct PodMarks<'a>(Vec<Option<Cow<'a, str>>>);
 
-impl<'a> Marks<'a> {
+impl<'a> PodMarks<'a> {
     /// Sets a value. A later one wins, as in a JSON object.
     pub fn set(&mut self, slot: Slot, value: Cow<'a, str>) {
-        if let Some(place) = self.values.get_mut(slot.index()) {
+        if let Some(place) = self.0.get_mut(slot.index()) {
             *place = Some(value);
         }
     }
 
-    /// The value of a key, `None` if it is absent.
+    /// The value in a slot.
     pub fn get(&self, slot: Slot) -> Option<&str> {
-        self.values.get(slot.index())?.as_deref()
+        self.0.get(slot.index())?.as_deref()
+    }
+}
+
+/// The values that a namespace has for the keys that rules read: few, and kept for long.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamespaceMarks(Vec<(Slot, Box<str>)>);
+
+/// A namespace that has none of them.
+pub static NO_NAMESPACE_MARKS: NamespaceMarks = NamespaceMarks(Vec::new());
+
+impl NamespaceMarks {
+    /// Keeps what rules read of labels and annotations.
+    pub fn new<'s>(
+        keys: &Keys,
+        labels: impl IntoIterator<Item = (&'s str, &'s str)>,
+        annotations: impl IntoIterator<Item = (&'s str, &'s str)>,
+    ) -> Self {
+        let keep = |place| {
+            move |(name, value): (&'s str, &'s str)| {
+                Some((keys.slot(place, name)?, Box::<str>::from(value)))
+            }
+        };
+        let labels = labels.into_iter().filter_map(keep(Place::NamespaceLabel));
+        let annotations = annotations
+            .into_iter()
+            .filter_map(keep(Place::NamespaceAnnotation));
+        Self(labels.chain(annotations).collect())
+    }
+
+    fn get(&self, slot: Slot) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(own, _)| *own == slot)
+            .map(|(_, value)| &**value)
+    }
+}
+
+/// What rules see: the values of a pod and those of its namespace.
+#[derive(Debug, Clone, Copy)]
+pub struct Marks<'a> {
+    /// Those of the pod.
+    pub pod: &'a PodMarks<'a>,
+    /// Those of its namespace.
+    pub namespace: &'a NamespaceMarks,
+}
+
+impl<'a> Marks<'a> {
+    /// The value of a key, `None` if it is absent.
+    pub fn get(&self, slot: Slot) -> Option<&'a str> {
+        self.pod.get(slot).or_else(|| self.namespace.get(slot))
     }
 
     /// Calls `visit` with the number of each injector one of whose keys is there (more than
     /// once, if several are).
     pub fn readers(&self, keys: &Keys, mut visit: impl FnMut(usize)) {
-        for (slot, value) in (0_u16..).zip(&self.values) {
-            if value.is_some() {
-                keys.readers(Slot(slot)).iter().for_each(|reader| visit(usize::from(*reader)));
-            }
+        let of_pod = (0_u16..)
+            .zip(&self.pod.0)
+            .filter(|(_, value)| value.is_some());
+        let slots = of_pod.map(|(slot, _)| Slot(slot));
+        for slot in slots.chain(self.namespace.0.iter().map(|(slot, _)| *slot)) {
+            keys.readers(slot)
+                .iter()
+                .for_each(|reader| visit(usize::from(*reader)));
         }
-    }
-
-    /// The same without what places of one kind hold.
-    pub fn without(&self, keys: &Keys, absent: impl Fn(Place) -> bool) -> Marks<'_> {
-        let values = keys.iter().zip(&self.values).map(|(key, value)| {
-            if absent(key.place) { None } else { value.as_deref().map(Cow::Borrowed) }
-        });
-        Marks { values: values.collect() }
     }
 }

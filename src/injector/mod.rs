@@ -16,13 +16,12 @@ pub mod rule;
 pub mod spec;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_saphyr::Spanned;
 
 use crate::yaml::{self, Document, ParseError};
 
-use self::keys::{Keys, Marks};
+use self::keys::{Keys, Marks, NO_NAMESPACE_MARKS};
 use self::profile::Profile;
 use self::rule::Rule;
 use self::spec::{ConfigurationSpec, InjectorSpec, Mode};
@@ -56,15 +55,29 @@ pub struct Injector {
 impl Injector {
     fn new(profile: Profile, keys: &Keys) -> Self {
         let on = |rule: &Rule| profile.is_on(rule.option.as_deref());
-        let active = (0..).zip(&profile.rules).filter(|(_, rule)| on(rule)).map(|(index, _)| index);
-        let mut injector = Self { active: active.collect(), profile, idle: None };
-        injector.idle = injector.first_match(&keys.marks()).map(|rule| rule.number - 1);
+        let active = (0..)
+            .zip(&profile.rules)
+            .filter(|(_, rule)| on(rule))
+            .map(|(index, _)| index);
+        let mut injector = Self {
+            active: active.collect(),
+            profile,
+            idle: None,
+        };
+        let nothing = Marks {
+            pod: &keys.pod_marks(),
+            namespace: &NO_NAMESPACE_MARKS,
+        };
+        injector.idle = injector.first_match(&nothing).map(|rule| rule.number - 1);
         injector
     }
 
     /// The rule that decides for these values, `None` if none does (not required).
     pub fn first_match(&self, marks: &Marks<'_>) -> Option<&Rule> {
-        let rules = self.active.iter().filter_map(|index| self.profile.rules.get(*index));
+        let rules = self
+            .active
+            .iter()
+            .filter_map(|index| self.profile.rules.get(*index));
         rules.into_iter().find(|rule| rule.matches(marks))
     }
 
@@ -99,11 +112,19 @@ impl Injectors {
             [] => {
                 let document = Document::whole(origin, "");
                 let problem = "found nothing, expected a Configuration";
-                Err(ParseError::new(&document, serde_saphyr::Location::UNKNOWN, problem))
+                Err(ParseError::new(
+                    &document,
+                    serde_saphyr::Location::UNKNOWN,
+                    problem,
+                ))
             }
             [_, second, ..] => {
                 let problem = "found a second document, expected one Configuration";
-                Err(ParseError::new(second, serde_saphyr::Location::UNKNOWN, problem))
+                Err(ParseError::new(
+                    second,
+                    serde_saphyr::Location::UNKNOWN,
+                    problem,
+                ))
             }
         }
     }
@@ -147,7 +168,10 @@ impl Injectors {
     /// # Errors
     /// A preset that does not parse, which the tests rule out.
     pub fn all_presets() -> Result<Self, ParseError> {
-        let names: String = PRESETS.iter().map(|(name, _)| format!("- preset: {name}\n")).collect();
+        let names: String = PRESETS
+            .iter()
+            .map(|(name, _)| format!("- preset: {name}\n"))
+            .collect();
         let text = format!(
             "apiVersion: {}\nkind: {}\ninjectors:\n{names}",
             spec::API_VERSION,
@@ -157,8 +181,15 @@ impl Injectors {
     }
 
     fn compile(profiles: Vec<Profile>, keys: Keys, excluded: Vec<String>) -> Self {
-        let list = profiles.into_iter().map(|profile| Injector::new(profile, &keys)).collect();
-        Self { list, keys, excluded }
+        let list = profiles
+            .into_iter()
+            .map(|profile| Injector::new(profile, &keys))
+            .collect();
+        Self {
+            list,
+            keys,
+            excluded,
+        }
     }
 
     /// Excludes one more namespace: meshgate's own.
@@ -231,10 +262,23 @@ fn from_entry(
     let mut merged: Spanned<InjectorSpec> = base.parse()?;
     if let Some(unknown) = entry.value.options.as_ref().and_then(|options| {
         let known = merged.value.options.get_or_insert_default();
-        options.keys().find(|option| !known.contains_key(*option)).cloned()
+        options
+            .keys()
+            .find(|option| !known.contains_key(*option))
+            .cloned()
     }) {
-        let known: Vec<_> = merged.value.options.iter().flatten().map(|(name, _)| &**name).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let known: Vec<_> = merged
+            .value
+            .options
+            .iter()
+            .flatten()
+            .map(|(name, _)| &**name)
+            .collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
         let problem = format!("found option \"{unknown}\", expected one that {name} has: {known}");
         return refuse(entry.referenced, problem);
     }
@@ -246,13 +290,15 @@ fn from_entry(
     resolve::profile(document, merged, keys, number)
 }
 
-/// Shows a value that somebody else chose: short, on one line.
-pub fn shown(value: &str) -> impl fmt::Display {
+/// A value that somebody else chose, for a sentence: short, and on one line.
+pub fn shown(value: &str) -> String {
     const LONGEST: usize = 63;
-    let cut = value.chars().nth(LONGEST).is_some();
-    let head = value.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let head = value
+        .chars()
+        .take(LONGEST)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let mut text: String = head.collect();
-    if cut {
+    if value.chars().nth(LONGEST).is_some() {
         text.push('…');
     }
     text

@@ -91,7 +91,10 @@ pub const DEFAULT_INSTANCE: &str = "default";
 
 impl Instances {
     pub(super) fn new(webhook_labels: Vec<String>, fallback: ServiceName) -> Self {
-        Self { webhook_labels, fallback }
+        Self {
+            webhook_labels,
+            fallback,
+        }
     }
 
     /// The usual name of an instance's Service, for where nothing better is known.
@@ -121,7 +124,7 @@ impl NamespaceScope {
 }
 
 /// One way in which a pod can hold the sidecar: all of it must be there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshedSet {
     /// The switch it depends on.
     pub option: Option<String>,

@@ -31,7 +31,13 @@ pub(super) fn profile(
     reader: usize,
 ) -> Result<Profile> {
     let at = spec.referenced;
-    Resolver { document, keys, reader, at }.profile(spec.value)
+    Resolver {
+        document,
+        keys,
+        reader,
+        at,
+    }
+    .profile(spec.value)
 }
 
 struct Resolver<'d, 'k> {
@@ -47,11 +53,16 @@ impl Resolver<'_, '_> {
     }
 
     fn missing(&self, key: &str, what: &str) -> ParseError {
-        self.error(self.at, format_args!("key \"{key}\" is missing in this profile: {what}"))
+        self.error(
+            self.at,
+            format_args!("key \"{key}\" is missing in this profile: {what}"),
+        )
     }
 
     fn profile(&mut self, spec: InjectorSpec) -> Result<Profile> {
-        let Some(name) = spec.name else { return Err(self.missing("name", "a name of its own")) };
+        let Some(name) = spec.name else {
+            return Err(self.missing("name", "a name of its own"));
+        };
         let name = self.name(name)?;
         let Some(service) = spec.service else {
             return Err(self.missing("service", "the Service that injects"));
@@ -81,13 +92,16 @@ impl Resolver<'_, '_> {
             webhook: spec.webhook.map(|name| self.webhook(name)).transpose()?,
             path: spec.path.map(|path| self.path(path)).transpose()?,
             service,
-            instances: spec.instances.map(|instances| self.instances(instances)).transpose()?,
+            instances: spec
+                .instances
+                .map(|instances| self.instances(instances))
+                .transpose()?,
             namespaces: self.scope(spec.namespaces.unwrap_or_default())?,
             rules,
             meshed,
-            skips: spec
-                .skips
-                .map_or(Ok(Vec::new()), |skips| self.texts(skips.containers, "a container's name"))?,
+            skips: spec.skips.map_or(Ok(Vec::new()), |skips| {
+                self.texts(skips.containers, "a container's name")
+            })?,
             validator: spec.validator,
             cni: spec.cni,
             minimum,
@@ -108,7 +122,10 @@ impl Resolver<'_, '_> {
             return Ok(name.value);
         }
         let expected = "expected 1 to 40 lower case letters, digits and dashes, no dash at an end";
-        Err(self.error(name.referenced, format_args!("found name \"{text}\", {expected}")))
+        Err(self.error(
+            name.referenced,
+            format_args!("found name \"{text}\", {expected}"),
+        ))
     }
 
     fn service(&self, service: ServiceSpec) -> Result<ServiceName> {
@@ -193,21 +210,26 @@ impl Resolver<'_, '_> {
         for (number, spec) in (1..).zip(specs.value) {
             rules.push(self.rule(number, spec, options, has_instances)?);
         }
-        let Some((index, flaw)) = coverage::first_flaw(&rules) else { return Ok(rules) };
+        let Some((index, flaw)) = coverage::first_flaw(&rules) else {
+            return Ok(rules);
+        };
         let at = places.get(index).copied().unwrap_or(self.at);
         let number = index + 1;
-        Err(self.error(at, match flaw {
-            Flaw::Contradiction(key) => format!(
-                "rule {number} can never match: its terms on {key} contradict each other"
-            ),
-            Flaw::Covered(earlier) => format!(
-                "rule {number} can never decide: rule {earlier} before it matches all of it"
-            ),
-            Flaw::InstanceMayBeAbsent(key) => format!(
-                "rule {number} takes its instance from {key}, which may be absent: expected a \
+        Err(self.error(
+            at,
+            match flaw {
+                Flaw::Contradiction(key) => format!(
+                    "rule {number} can never match: its terms on {key} contradict each other"
+                ),
+                Flaw::Covered(earlier) => format!(
+                    "rule {number} can never decide: rule {earlier} before it matches all of it"
+                ),
+                Flaw::InstanceMayBeAbsent(key) => format!(
+                    "rule {number} takes its instance from {key}, which may be absent: expected a \
                  term that wants it to be there"
-            ),
-        }))
+                ),
+            },
+        ))
     }
 
     fn rule(
@@ -219,7 +241,10 @@ impl Resolver<'_, '_> {
     ) -> Result<Rule> {
         let at = spec.referenced;
         let spec = spec.value;
-        let option = spec.option.map(|name| self.option(name, options)).transpose()?;
+        let option = spec
+            .option
+            .map(|name| self.option(name, options))
+            .transpose()?;
         if spec.when.value.is_empty() && option.is_none() {
             let problem = "found an empty list, expected one term at least: a rule that always \
                            holds must depend on an option";
@@ -240,7 +265,10 @@ impl Resolver<'_, '_> {
             option,
             when: self.terms(spec.when)?,
             then: spec.then,
-            instance: spec.instance.map(|instance| self.instance(instance)).transpose()?,
+            instance: spec
+                .instance
+                .map(|instance| self.instance(instance))
+                .transpose()?,
             warn: spec.warn.map(|warn| self.sentence(warn)).transpose()?,
         })
     }
@@ -250,7 +278,11 @@ impl Resolver<'_, '_> {
             return Ok(name.value);
         }
         let known = options.iter().copied().collect::<Vec<_>>().join(", ");
-        let known = if known.is_empty() { "none is declared".to_owned() } else { known };
+        let known = if known.is_empty() {
+            "none is declared".to_owned()
+        } else {
+            known
+        };
         let problem = format!("found option \"{}\", expected one of: {known}", name.value);
         Err(self.error(name.referenced, problem))
     }
@@ -270,7 +302,11 @@ impl Resolver<'_, '_> {
     }
 
     fn terms(&mut self, specs: Spanned<Vec<Spanned<TermSpec>>>) -> Result<Vec<Term>> {
-        specs.value.into_iter().map(|term| self.term(term.value, term.referenced)).collect()
+        specs
+            .value
+            .into_iter()
+            .map(|term| self.term(term.value, term.referenced))
+            .collect()
     }
 
     fn term(&mut self, spec: TermSpec, at: Location) -> Result<Term> {
@@ -305,7 +341,10 @@ impl Resolver<'_, '_> {
         }
         let values = Values { list, fold };
         for (index, value) in values.list.iter().enumerate() {
-            let before = Values { list: values.list.iter().take(index).cloned().collect(), fold };
+            let before = Values {
+                list: values.list.iter().take(index).cloned().collect(),
+                fold,
+            };
             if before.contain(value) {
                 return Err(self.error(at, format_args!("value \"{value}\" is there twice")));
             }
@@ -314,10 +353,16 @@ impl Resolver<'_, '_> {
     }
 
     fn key(&self, spec: KeySpec, at: Location) -> Result<Key> {
-        let names =
-            [spec.pod_label, spec.pod_annotation, spec.namespace_label, spec.namespace_annotation];
+        let names = [
+            spec.pod_label,
+            spec.pod_annotation,
+            spec.namespace_label,
+            spec.namespace_annotation,
+        ];
         let mut keys = Place::ALL.into_iter().zip(names);
-        let mut named = keys.by_ref().filter_map(|(place, name)| Some(Key { place, name: name? }));
+        let mut named = keys
+            .by_ref()
+            .filter_map(|(place, name)| Some(Key { place, name: name? }));
         match (named.next(), named.next()) {
             (Some(key), None) if key.name.is_empty() => {
                 Err(self.error(at, "found an empty key, expected the name of one"))
@@ -337,14 +382,14 @@ impl Resolver<'_, '_> {
         options: &BTreeSet<&str>,
     ) -> Result<Vec<MeshedSet>> {
         self.not_empty(&specs, "one set at least")?;
-        specs.value.into_iter().map(|spec| self.meshed(spec, options)).collect()
+        specs
+            .value
+            .into_iter()
+            .map(|spec| self.meshed(spec, options))
+            .collect()
     }
 
-    fn meshed(
-        &mut self,
-        spec: Spanned<MeshedSpec>,
-        options: &BTreeSet<&str>,
-    ) -> Result<MeshedSet> {
+    fn meshed(&mut self, spec: Spanned<MeshedSpec>, options: &BTreeSet<&str>) -> Result<MeshedSet> {
         let at = spec.referenced;
         let spec = spec.value;
         if spec.sidecar.is_none() && spec.init.is_none() {
@@ -376,11 +421,18 @@ impl Resolver<'_, '_> {
             return Err(self.error(at, "found an empty text, expected a container's name"));
         }
         Ok(MeshedSet {
-            option: spec.option.map(|name| self.option(name, options)).transpose()?,
+            option: spec
+                .option
+                .map(|name| self.option(name, options))
+                .transpose()?,
             when,
             sidecar,
-            not_image: spec.not_image.map_or(Ok(Vec::new()), |images| list(images, "an image"))?,
-            init: spec.init.map_or(Ok(Vec::new()), |names| list(names, "a container's name"))?,
+            not_image: spec
+                .not_image
+                .map_or(Ok(Vec::new()), |images| list(images, "an image"))?,
+            init: spec
+                .init
+                .map_or(Ok(Vec::new()), |names| list(names, "a container's name"))?,
         })
     }
 

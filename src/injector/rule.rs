@@ -24,8 +24,12 @@ pub enum Place {
 
 impl Place {
     /// All places, in the order of their discriminants.
-    pub const ALL: [Self; 4] =
-        [Self::PodLabel, Self::PodAnnotation, Self::NamespaceLabel, Self::NamespaceAnnotation];
+    pub const ALL: [Self; 4] = [
+        Self::PodLabel,
+        Self::PodAnnotation,
+        Self::NamespaceLabel,
+        Self::NamespaceAnnotation,
+    ];
 
     /// True for what the pod's author writes.
     pub fn is_on_pod(self) -> bool {
@@ -142,7 +146,7 @@ impl Term {
     }
 
     /// The value that the key has.
-    pub fn value<'m>(&self, marks: &'m Marks<'_>) -> Option<&'m str> {
+    pub fn value<'m>(&self, marks: &Marks<'m>) -> Option<&'m str> {
         marks.get(self.slot)
     }
 }
@@ -185,7 +189,7 @@ impl Rule {
     }
 
     /// The copy of the injector that is meant, if the profile has copies.
-    pub fn instance<'a>(&'a self, marks: &'a Marks<'_>) -> Option<&'a str> {
+    pub fn instance<'a>(&'a self, marks: &Marks<'a>) -> Option<&'a str> {
         match self.instance.as_ref()? {
             InstanceSource::Constant(name) => Some(name),
             InstanceSource::Key { slot, .. } => marks.get(*slot),
@@ -198,7 +202,11 @@ impl Rule {
         if !text.contains("{value}") {
             return Some(Cow::Borrowed(text));
         }
-        let value = self.when.last().and_then(|term| term.value(marks)).unwrap_or_default();
-        Some(Cow::Owned(text.replace("{value}", &super::shown(value).to_string())))
+        let value = self
+            .when
+            .last()
+            .and_then(|term| term.value(marks))
+            .unwrap_or_default();
+        Some(Cow::Owned(text.replace("{value}", &super::shown(value))))
     }
 }

@@ -42,7 +42,10 @@ pub struct InjectorSpec {
     #[schemars(with = "Option<String>")]
     pub preset: Option<Spanned<String>>,
     /// Name in messages, marks and metrics: lower case letters, digits and dashes, 40 at most.
-    #[schemars(with = "Option<String>", regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$"))]
+    #[schemars(
+        with = "Option<String>",
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$")
+    )]
     pub name: Option<Spanned<String>>,
     /// `enforce` refuses, `warn` admits with a warning and counts, `disabled` does not look.
     pub mode: Option<Mode>,
@@ -102,7 +105,9 @@ impl InjectorSpec {
         set(&mut self.path, path);
         set(&mut self.service, service);
         set(&mut self.instances, instances);
-        self.options.get_or_insert_default().extend(options.unwrap_or_default());
+        self.options
+            .get_or_insert_default()
+            .extend(options.unwrap_or_default());
         set(&mut self.namespaces, namespaces);
         set(&mut self.meshed, meshed);
         set(&mut self.skips, skips);
@@ -365,5 +370,15 @@ macro_rules! text_or_mapping {
     };
 }
 
-text_or_mapping!(InstanceSpec, Constant, Key, "a name, or one key such as {podLabel: KEY}");
-text_or_mapping!(SidecarSpec, Name, Prefix, "a container's name, or {prefix: TEXT}");
+text_or_mapping!(
+    InstanceSpec,
+    Constant,
+    Key,
+    "a name, or one key such as {podLabel: KEY}"
+);
+text_or_mapping!(
+    SidecarSpec,
+    Name,
+    Prefix,
+    "a container's name, or {prefix: TEXT}"
+);

@@ -1,0 +1,170 @@
+//! Where an injector is: its webhook entries in the cluster, and the Service behind them.
+
+use std::collections::BTreeMap;
+
+use crate::injector::profile::{DEFAULT_INSTANCE, Instances, Profile, ServiceName};
+
+/// One MutatingWebhookConfiguration, as far as it matters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WebhookConfiguration {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its entries.
+    pub entries: Vec<WebhookEntry>,
+}
+
+/// One entry of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookEntry {
+    /// Its name, `linkerd-proxy-injector.linkerd.io`.
+    pub name: String,
+    /// How it is called.
+    pub client: Client,
+}
+
+/// `clientConfig` of a webhook entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Client {
+    /// A Service.
+    Service {
+        /// Which.
+        service: ServiceName,
+        /// Its port.
+        port: u16,
+        /// The path that is called.
+        path: Option<String>,
+    },
+    /// A URL.
+    Url(String),
+}
+
+/// All webhook configurations, by name. `None`: no source of them is known, so that nobody can
+/// be called "not installed".
+pub type Known<'a> = Option<&'a BTreeMap<String, WebhookConfiguration>>;
+
+/// Where an injector, or one instance of it, is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Installation {
+    /// Behind this Service.
+    At {
+        /// The Service whose slices count.
+        service: ServiceName,
+        /// How a webhook entry calls it; `None` where no webhook configuration is known.
+        client: Option<Client>,
+        /// True if several entries name different Services and none is the profile's own.
+        ambiguous: bool,
+    },
+    /// No webhook entry of it.
+    NotInstalled,
+    /// No webhook configuration carries the instance.
+    NoInstance,
+}
+
+/// Finds one injector's webhook entry and so its Service.
+pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> Installation {
+    let Some(configurations) = known.filter(|known| !known.is_empty()) else {
+        let service = fallback(profile, instance);
+        return Installation::At {
+            service,
+            client: None,
+            ambiguous: false,
+        };
+    };
+    match (&profile.instances, instance) {
+        (Some(instances), Some(instance)) => {
+            let carrier = instances.webhook_labels.iter().find_map(|label| {
+                let carries = |configuration: &&WebhookConfiguration| {
+                    configuration
+                        .labels
+                        .get(label)
+                        .is_some_and(|value| value == instance)
+                };
+                let clients = clients(profile, configurations.values().filter(carries));
+                (!clients.is_empty()).then_some(clients)
+            });
+            carrier.map_or(Installation::NoInstance, |clients| {
+                choose(profile, fallback(profile, Some(instance)), &clients)
+            })
+        }
+        (Some(_) | None, _) => {
+            let clients = clients(profile, configurations.values());
+            if clients.is_empty() {
+                return Installation::NotInstalled;
+            }
+            choose(profile, profile.service.clone(), &clients)
+        }
+    }
+}
+
+/// All instances that webhook configurations carry, for reports.
+pub fn instances<'k>(instances: &Instances, known: Known<'k>) -> Vec<&'k str> {
+    let configurations = known.into_iter().flat_map(BTreeMap::values);
+    let labels = configurations.flat_map(|configuration| {
+        instances
+            .webhook_labels
+            .iter()
+            .filter_map(|label| configuration.labels.get(label))
+    });
+    let mut names: Vec<&str> = labels.map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn fallback(profile: &Profile, instance: Option<&str>) -> ServiceName {
+    match (&profile.instances, instance) {
+        (Some(instances), Some(name)) if name != DEFAULT_INSTANCE => instances.fallback(name),
+        (Some(_) | None, _) => profile.service.clone(),
+    }
+}
+
+/// The profile's entries in these configurations. Configurations that carry an instance are the
+/// injector's own, so that a profile with instances need not name its entries.
+fn clients<'c>(
+    profile: &Profile,
+    configurations: impl Iterator<Item = &'c WebhookConfiguration>,
+) -> Vec<&'c Client> {
+    let is_named = |entry: &&WebhookEntry| {
+        profile
+            .webhook
+            .as_ref()
+            .is_none_or(|name| name.matches(&entry.name))
+    };
+    let has_path = |client: &&Client| match (&profile.path, client) {
+        (Some(wanted), Client::Service { path, .. }) => path.as_deref().unwrap_or("/") == wanted,
+        (Some(wanted), Client::Url(url)) => url
+            .split(['?', '#'])
+            .next()
+            .is_some_and(|url| url.ends_with(wanted.as_str())),
+        (None, _) => true,
+    };
+    let entries = configurations.flat_map(|configuration| &configuration.entries);
+    entries
+        .filter(is_named)
+        .map(|entry| &entry.client)
+        .filter(has_path)
+        .collect()
+}
+
+/// The entry with the usual Service, else the first: the caller reports several.
+fn choose(profile: &Profile, usual: ServiceName, clients: &[&Client]) -> Installation {
+    let service = |client: &Client| match client {
+        Client::Service { service, .. } => Some(service.clone()),
+        Client::Url(_) => None,
+    };
+    let is_own = |client: &&&Client| {
+        service(client).is_some_and(|found| found == usual || found == profile.service)
+    };
+    let chosen = clients.iter().find(is_own).or_else(|| clients.first());
+    let Some(chosen) = chosen else {
+        return Installation::NotInstalled;
+    };
+    let differs = clients
+        .iter()
+        .any(|client| service(client) != service(chosen));
+    Installation::At {
+        ambiguous: differs && !is_own(&chosen),
+        service: service(chosen).unwrap_or(usual),
+        client: Some((*chosen).clone()),
+    }
+}

@@ -1,0 +1,54 @@
+//! The mark: the one annotation that meshgate sets, and its patch.
+//!
+//! The patch holds one operation below `/metadata/annotations` (cases 4 to 7). It is written, not
+//! found by comparing two pods: a typed round trip would lose fields the types do not know.
+
+use super::pod::PodView;
+
+/// Key of the mark.
+pub const KEY: &str = "meshgate.io/admitted";
+
+/// The key in a JSON Pointer: `~` first, then `/` (case 5).
+fn escaped() -> String {
+    KEY.replace('~', "~0").replace('/', "~1")
+}
+
+/// What becomes of the mark on a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// It stays as it is, or stays away.
+    Keep,
+    /// It is set to this value.
+    Set(String),
+    /// One that arrived with the pod is taken away.
+    Remove,
+}
+
+impl Edit {
+    /// The mark of a pod that was admitted for these injectors: their names, sorted.
+    pub fn admitted_for(mut names: Vec<&str>) -> Self {
+        if names.is_empty() {
+            return Self::Remove;
+        }
+        names.sort_unstable();
+        Self::Set(names.join(","))
+    }
+
+    /// The JSON Patch (RFC 6902) that makes the pod so; `None` if it is so already (case 22).
+    pub fn patch(&self, pod: &PodView<'_>) -> Option<String> {
+        let key = escaped();
+        match (self, pod.mark.as_deref()) {
+            (Self::Keep, _) | (Self::Remove, None) => None,
+            (Self::Remove, Some(_)) => Some(format!(
+                r#"[{{"op":"remove","path":"/metadata/annotations/{key}"}}]"#
+            )),
+            (Self::Set(value), Some(there)) if value == there => None,
+            (Self::Set(value), _) if pod.has_annotations => Some(format!(
+                r#"[{{"op":"add","path":"/metadata/annotations/{key}","value":"{value}"}}]"#
+            )),
+            (Self::Set(value), _) => Some(format!(
+                r#"[{{"op":"add","path":"/metadata/annotations","value":{{"{KEY}":"{value}"}}}}]"#
+            )),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! `PodView`: the few fields of a pod that rules may read, borrowed from the request's bytes.
+//!
+//! Nothing else of the pod is looked at, so that fields of tomorrow's Kubernetes are nobody's
+//! business (case 6). The same reader serves a raw request, a cached object and a file.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::injector::keys::{Keys, PodMarks};
+use crate::injector::rule::Place;
+
+use super::mark;
+
+/// A text, borrowed from the JSON unless it holds escapes.
+///
+/// A plain `Cow` silently allocates inside `Option`, lists and maps; this newtype does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What rules may read of a pod.
+#[derive(Debug, Clone)]
+pub struct PodView<'a> {
+    name: Option<Text<'a>>,
+    generate_name: Option<Text<'a>>,
+    owner: Option<Owner<'a>>,
+    /// False if `metadata.annotations` is missing or null.
+    pub(super) has_annotations: bool,
+    /// Our mark, as it came with the pod. Never believed (case 23).
+    pub(super) mark: Option<Cow<'a, str>>,
+    /// True if `kubernetes.io/config.mirror` is there.
+    pub(super) mirrored: bool,
+    /// The values of the keys that rules read.
+    pub marks: PodMarks<'a>,
+    spec: Spec<'a>,
+}
+
+/// The controller that owns a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner<'a> {
+    /// `ReplicaSet`, `Job`, …
+    pub kind: Text<'a>,
+    /// Its name.
+    pub name: Text<'a>,
+}
+
+/// A container, in `containers` or `initContainers`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container<'a> {
+    /// Its name; empty if it has none.
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub name: Text<'a>,
+    /// Its image; empty if it has none.
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub image: Text<'a>,
+    #[serde(borrow, default)]
+    restart_policy: Option<Text<'a>>,
+}
+
+impl Container<'_> {
+    /// True for an init container that keeps running: a native sidecar (case 36).
+    pub fn restarts_always(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    spec: Option<Spec<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    generate_name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    labels: Option<Entries<'a>>,
+    #[serde(borrow, default)]
+    annotations: Option<Entries<'a>>,
+    #[serde(borrow, default)]
+    owner_references: Option<Vec<OwnerReference<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct OwnerReference<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    kind: Text<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    name: Text<'a>,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(default)]
+    host_network: Option<bool>,
+    #[serde(borrow, default)]
+    os: Option<Os<'a>>,
+    #[serde(borrow, default)]
+    node_selector: Option<Entries<'a>>,
+    #[serde(borrow, default)]
+    containers: Option<Vec<Container<'a>>>,
+    #[serde(borrow, default)]
+    init_containers: Option<Vec<Container<'a>>>,
+    /// Kept raw: only a refusal looks into it.
+    #[serde(borrow, default)]
+    affinity: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    runtime_class_name: Option<Text<'a>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Os<'a> {
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+}
+
+/// `null` and a missing field mean the same to the API server.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    d: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(d).map(Option::unwrap_or_default)
+}
+
+/// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
+/// hold a whole escaped manifest that no rule reads.
+#[derive(Debug, Clone, Default)]
+struct Entries<'a>(Vec<(Text<'a>, RawText<'a>)>);
+
+#[derive(Debug, Clone, Copy)]
+struct RawText<'a>(&'a RawValue);
+
+impl<'a> RawText<'a> {
+    /// The value; `null` is the empty text, as in Go.
+    fn decode(self) -> Result<Cow<'a, str>, serde_json::Error> {
+        let text: Option<Text<'a>> = serde_json::from_str(self.0.get())?;
+        Ok(text.map_or(Cow::Borrowed(""), |text| text.0))
+    }
+}
+
+impl<'a> Entries<'a> {
+    /// The last value of a key, as a JSON object given twice has it.
+    fn get(&self, key: &str) -> Option<RawText<'a>> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(own, _)| &**own == key)
+            .map(|(_, value)| *value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Entries<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Text<'de>, &RawValue>()? {
+                    if !value.get().starts_with(['"', 'n']) {
+                        return Err(A::Error::custom(format_args!(
+                            "the value of {} is no text",
+                            &*key
+                        )));
+                    }
+                    entries.push((key, RawText(value)));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(EntriesVisitor)
+    }
+}
+
+const OS_LABEL: &str = "kubernetes.io/os";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+impl<'a> PodView<'a> {
+    /// Reads a pod from its JSON.
+    ///
+    /// # Errors
+    /// The object is not a pod: `metadata` is missing, or a field that rules read has another
+    /// type than the API gives it.
+    pub fn read(json: &'a str, keys: &Keys) -> Result<Self, serde_json::Error> {
+        let wire: Wire<'a> = serde_json::from_str(json)?;
+        let Metadata {
+            name,
+            generate_name,
+            labels,
+            annotations,
+            owner_references,
+        } = wire.metadata;
+        let mut marks = keys.pod_marks();
+        let mut take = |place, entries: Option<&Entries<'a>>| {
+            for (key, value) in entries.into_iter().flat_map(|entries| &entries.0) {
+                if let Some(slot) = keys.slot(place, key) {
+                    marks.set(slot, value.decode()?);
+                }
+            }
+            Ok::<_, serde_json::Error>(())
+        };
+        take(Place::PodLabel, labels.as_ref())?;
+        take(Place::PodAnnotation, annotations.as_ref())?;
+        let annotation = |key| annotations.as_ref().and_then(|entries| entries.get(key));
+        let owner = owner_references
+            .into_iter()
+            .flatten()
+            .find(|o| o.controller == Some(true));
+        Ok(Self {
+            name: name.filter(|name| !name.is_empty()),
+            generate_name: generate_name.filter(|name| !name.is_empty()),
+            owner: owner.map(|owner| Owner {
+                kind: owner.kind,
+                name: owner.name,
+            }),
+            mark: annotation(mark::KEY).map(RawText::decode).transpose()?,
+            mirrored: annotation(MIRROR).is_some(),
+            has_annotations: annotations.is_some(),
+            marks,
+            spec: wire.spec.unwrap_or_default(),
+        })
+    }
+
+    /// The name, or what it will begin with (case 3); empty if there is neither.
+    pub fn display_name(&self) -> &str {
+        self.name
+            .as_deref()
+            .or(self.generate_name.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// The controller that owns it and will try again.
+    pub fn owner(&self) -> Option<&Owner<'a>> {
+        self.owner.as_ref()
+    }
+
+    /// `spec.containers`.
+    pub fn containers(&self) -> &[Container<'a>] {
+        self.spec.containers.as_deref().unwrap_or_default()
+    }
+
+    /// `spec.initContainers`.
+    pub fn init_containers(&self) -> &[Container<'a>] {
+        self.spec.init_containers.as_deref().unwrap_or_default()
+    }
+
+    /// `spec.hostNetwork`.
+    pub fn host_network(&self) -> bool {
+        self.spec.host_network == Some(true)
+    }
+
+    /// Windows by `spec.os` or by node selector (case 34).
+    pub fn is_windows(&self) -> bool {
+        let by_os = self.spec.os.as_ref().and_then(|os| os.name.as_deref()) == Some("windows");
+        let by_selector = || {
+            let selector = self.spec.node_selector.as_ref()?.get(OS_LABEL)?;
+            selector.decode().ok()
+        };
+        by_os || by_selector().as_deref() == Some("windows")
+    }
+
+    /// Looks like a Windows pod by node affinity or runtime class, which exempt nobody.
+    pub fn hints_at_windows(&self) -> bool {
+        let by_class = self.spec.runtime_class_name.as_deref();
+        let by_affinity = || {
+            self.spec
+                .affinity
+                .is_some_and(|raw| affinity_wants_windows(raw.get()))
+        };
+        by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows")) || by_affinity()
+    }
+}
+
+/// Whether a required node affinity asks for Windows. Read generously: it only words a message.
+fn affinity_wants_windows(affinity: &str) -> bool {
+    let Ok(affinity) = serde_json::from_str::<serde_json::Value>(affinity) else {
+        return false;
+    };
+    let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let terms = required["nodeSelectorTerms"].as_array();
+    terms.into_iter().flatten().any(|term| {
+        let expressions = term["matchExpressions"].as_array();
+        expressions.into_iter().flatten().any(|expression| {
+            let values = expression["values"].as_array();
+            expression["key"] == OS_LABEL
+                && expression["operator"] == "In"
+                && values.into_iter().flatten().any(|value| value == "windows")
+        })
+    })
+}
