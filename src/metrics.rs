@@ -1,1 +1,163 @@
-//! TODO header
+//! The metrics: a leaf. Every label has few values, fixed by the code or by the configuration;
+//! no label ever holds the name of a pod, owner, namespace or revision (case 71).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Media type of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Which call was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hook {
+    /// The mutating one.
+    Gate,
+    /// The validating one.
+    Check,
+}
+
+impl Hook {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gate => "gate",
+            Self::Check => "check",
+        }
+    }
+}
+
+impl EncodeLabelValue for Hook {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.as_str().encode(encoder)
+    }
+}
+
+/// Labels of `meshgate_decisions_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DecisionLabels {
+    /// Which call.
+    pub hook: Hook,
+    /// What the answer was.
+    pub decision: &'static str,
+    /// Why.
+    pub reason: &'static str,
+    /// The first injector that blocks, else the first that is required, else `none`.
+    pub injector: Cow<'static, str>,
+    /// `true` for server-side dry runs, so that alerts can leave them out (case 19).
+    pub dry_run: &'static str,
+}
+
+/// What `injector` says where none is meant.
+pub const NO_INJECTOR: &str = "none";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HookLabels {
+    hook: Hook,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InjectorLabels {
+    injector: String,
+}
+
+/// All metrics of `meshgate serve`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    durations: Family<HookLabels, Histogram>,
+    injector_ready: Family<InjectorLabels, Gauge>,
+    live_lookups: Counter,
+}
+
+/// Seconds: a decision takes microseconds, a live look-up may take a second.
+const BUCKETS: [f64; 12] = [
+    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5,
+];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All metrics at zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("meshgate");
+        let decisions = Family::<DecisionLabels, Counter>::default();
+        let durations =
+            Family::<HookLabels, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let injector_ready = Family::<InjectorLabels, Gauge>::default();
+        let live_lookups = Counter::default();
+        registry.register(
+            "decisions",
+            "Answers by what was decided and why",
+            decisions.clone(),
+        );
+        registry.register(
+            "decision_duration_seconds",
+            "Time from the complete request to the answer",
+            durations.clone(),
+        );
+        registry.register(
+            "injector_ready",
+            "1 if the injector, or one instance of it, can be tried",
+            injector_ready.clone(),
+        );
+        registry.register(
+            "live_lookups",
+            "Namespaces looked up because the view did not hold them",
+            live_lookups.clone(),
+        );
+        Self {
+            registry,
+            decisions,
+            durations,
+            injector_ready,
+            live_lookups,
+        }
+    }
+
+    /// Counts a decision.
+    pub fn decided(&self, labels: &DecisionLabels, took: Duration) {
+        self.decisions.get_or_create(labels).inc();
+        self.durations
+            .get_or_create(&HookLabels { hook: labels.hook })
+            .observe(took.as_secs_f64());
+    }
+
+    /// Sets the gauges of all injectors; those that are not named any more go away.
+    pub fn injectors<'s>(&self, states: impl IntoIterator<Item = (&'s str, bool)>) {
+        self.injector_ready.clear();
+        for (injector, is_ready) in states {
+            let labels = InjectorLabels {
+                injector: injector.to_owned(),
+            };
+            let gauge = self.injector_ready.get_or_create(&labels);
+            gauge.set(gauge.get().max(i64::from(is_ready)));
+        }
+    }
+
+    /// Sets the number of live look-ups so far.
+    pub fn live_lookups(&self, count: u64) {
+        self.live_lookups
+            .inc_by(count.saturating_sub(self.live_lookups.get()));
+    }
+
+    /// The OpenMetrics text.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}

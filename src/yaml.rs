@@ -56,15 +56,24 @@ pub struct Document<'a> {
     origin: &'a str,
     lines_before: u64,
     text: &'a str,
+    syntax: Syntax,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Yaml,
+    /// Nearly YAML, but for escapes of surrogate pairs.
+    Json,
 }
 
 impl<'a> Document<'a> {
-    /// A text that is one document.
+    /// A text that is one YAML document.
     pub fn whole(origin: &'a str, text: &'a str) -> Self {
         Self {
             origin,
             lines_before: 0,
             text,
+            syntax: Syntax::Yaml,
         }
     }
 
@@ -78,14 +87,32 @@ impl<'a> Document<'a> {
         self.text
     }
 
+    /// The line in the file where it begins, from 1.
+    pub fn line(&self) -> u64 {
+        self.lines_before + 1
+    }
+
+    /// A problem of the document as a whole.
+    pub fn error(&self, problem: impl fmt::Display) -> ParseError {
+        ParseError::new(self, Location::UNKNOWN, problem)
+    }
+
     /// Reads the document as `T`.
     ///
     /// # Errors
     /// The first problem with its place: not YAML, a type or key that `T` does not accept, a
     /// duplicate key, a text that needs quotes, or more aliases and nesting than a person writes.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
-        serde_saphyr::from_str_with_options(self.text, options())
-            .map_err(|error| self.describe(&error))
+        match self.syntax {
+            Syntax::Yaml => serde_saphyr::from_str_with_options(self.text, options())
+                .map_err(|error| self.describe(&error)),
+            Syntax::Json => serde_json::from_str(self.text).map_err(|error| ParseError {
+                origin: self.origin.to_owned(),
+                line: self.lines_before + error.line() as u64,
+                column: error.column().max(1) as u64,
+                problem: without_place(&error.to_string()),
+            }),
+        }
     }
 
     /// True when there is nothing but comments and white space.
@@ -182,7 +209,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Splits a file into its documents; those with nothing in them are left out.
+/// Splits a file into its documents; those with nothing in them are left out. A file whose name
+/// ends with `.json` is one.
 ///
 /// `---` and `...` in the first column are document markers wherever they stand, so that no
 /// parser is needed, and one broken document does not hide the place of the next.
@@ -209,29 +237,39 @@ pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a
         )
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if origin.ends_with(".json") {
+        return Ok(vec![Document {
+            syntax: Syntax::Json,
+            ..Document::whole(origin, text)
+        }]);
+    }
     Ok(split(origin, text))
+}
+
+/// serde_json ends its messages with the place, which comes first here.
+fn without_place(message: &str) -> String {
+    message
+        .rsplit_once(" at line ")
+        .map_or(message, |(problem, _)| problem)
+        .to_owned()
 }
 
 fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
     let mut documents = Vec::new();
     let (mut start, mut lines_before, mut offset) = (0, 0, 0);
+    let document = |start: usize, end: usize, lines_before| Document {
+        lines_before,
+        ..Document::whole(origin, text.get(start..end).unwrap_or_default())
+    };
     for (number, line) in (0_u64..).zip(text.split_inclusive('\n')) {
         if is_marker(line) && offset > start {
-            documents.push(Document {
-                origin,
-                lines_before,
-                text: piece(text, start, offset),
-            });
+            documents.push(document(start, offset, lines_before));
             start = offset;
             lines_before = number;
         }
         offset += line.len();
     }
-    documents.push(Document {
-        origin,
-        lines_before,
-        text: piece(text, start, offset),
-    });
+    documents.push(document(start, offset, lines_before));
     documents.retain(|document| !document.without_marker().is_blank());
     documents
 }
@@ -247,10 +285,6 @@ impl Document<'_> {
             ..*self
         }
     }
-}
-
-fn piece(text: &str, start: usize, end: usize) -> &str {
-    text.get(start..end).unwrap_or_default()
 }
 
 fn is_marker(line: &str) -> bool {

@@ -1,1 +1,99 @@
-//! TODO header
+//! HTTP in, HTTP out: reads a review, asks `decision` with the view of `cluster`, answers.
+//!
+//! Knows no sockets and no TLS.
+
+mod bad_call;
+mod handler;
+mod record;
+pub mod review;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::cluster::Cluster;
+use crate::cluster::live::Live;
+use crate::metrics::{Hook, Metrics};
+
+use self::bad_call::BadCall;
+use self::record::RefusalLog;
+
+/// Largest body that is read, in bytes: a review can carry two copies of an object of 3 MiB
+/// (case 11).
+pub const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// What the handlers share.
+#[derive(Debug)]
+pub struct Admission {
+    cluster: Arc<Cluster>,
+    live: Live,
+    metrics: Arc<Metrics>,
+    refusals: RefusalLog,
+}
+
+impl Admission {
+    /// Answers from `cluster`, and from `live` for namespaces that it does not hold.
+    pub fn new(cluster: Arc<Cluster>, live: Live, metrics: Arc<Metrics>) -> Self {
+        Self {
+            cluster,
+            live,
+            metrics,
+            refusals: RefusalLog::default(),
+        }
+    }
+}
+
+/// The HTTPS endpoints: `POST /mutate/pods` (gate) and `POST /validate/pods` (check).
+pub fn router(admission: Arc<Admission>) -> Router {
+    Router::new()
+        .route("/mutate/pods", post(gate))
+        .route("/validate/pods", post(check))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(wrong_path)
+        .layer(CatchPanicLayer::custom(panicked))
+        .with_state(admission)
+}
+
+async fn gate(
+    State(admission): State<Arc<Admission>>,
+    request: axum::extract::Request,
+) -> Response {
+    admission.respond(Hook::Gate, request).await
+}
+
+async fn check(
+    State(admission): State<Arc<Admission>>,
+    request: axum::extract::Request,
+) -> Response {
+    admission.respond(Hook::Check, request).await
+}
+
+async fn wrong_method(method: Method) -> BadCall {
+    BadCall::Method(method.to_string())
+}
+
+async fn wrong_path(uri: Uri) -> BadCall {
+    BadCall::Path(crate::injector::shown(uri.path()))
+}
+
+/// A panic in one request is a 500 for that request and nothing more.
+fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown");
+    tracing::error!(
+        panic = text,
+        "a request ended in a panic: please report this as a bug"
+    );
+    (
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal error, see the log\n",
+    )
+        .into_response()
+}

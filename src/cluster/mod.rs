@@ -1,1 +1,70 @@
-//! TODO header
+//! The cluster view: events in, answers out.
+//!
+//! One view, fed by a source: `folder` reads files for `serve --standalone`; a watch of an API
+//! server feeds the same [`store::Store`] in the same way. Knows nothing of HTTP.
+
+pub mod folder;
+pub mod live;
+mod located;
+pub mod manifest;
+pub mod probe;
+pub mod report;
+pub mod slim;
+pub mod store;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use self::store::Store;
+
+/// The view that everybody shares.
+///
+/// Deciding is synchronous and takes microseconds: a read guard around it is simpler than a copy
+/// of the cluster per event. The guard never crosses an await (linted).
+#[derive(Debug)]
+pub struct Cluster {
+    store: RwLock<Store>,
+    synced: AtomicBool,
+}
+
+impl Cluster {
+    /// A view that has read nothing yet: until [`Cluster::synced`] is called, requirements cannot
+    /// be told (case 60).
+    pub fn new(store: Store) -> Self {
+        Self {
+            store: RwLock::new(store),
+            synced: AtomicBool::new(false),
+        }
+    }
+
+    /// The state, for as long as one decision takes.
+    pub fn read(&self) -> RwLockReadGuard<'_, Store> {
+        self.store.read()
+    }
+
+    /// Changes the state and works out what depends on it.
+    pub fn update(&self, change: impl FnOnce(&mut Store)) {
+        let mut store = self.store.write();
+        change(&mut store);
+        store.settle();
+    }
+
+    /// Puts another state in place of this one; what probes found stays.
+    pub fn replace(&self, mut new: Store) {
+        let mut store = self.store.write();
+        new.keep_probes_of(&mut store);
+        *store = new;
+    }
+
+    /// Says that everything was listed once.
+    pub fn mark_synced(&self) {
+        self.synced.store(true, Ordering::Release);
+    }
+
+    /// Whether everything was listed once. Never falls back: a source that is lost leaves a view
+    /// that is old, and old is better than none (case 61).
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+}

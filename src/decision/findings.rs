@@ -82,7 +82,7 @@ impl<'r, 'a> Findings<'r, 'a> {
         if claim.injector.profile.mode == Mode::Warn {
             self.warnings
                 .push(sentence::would_refuse(claim.name(), &message));
-            self.warned = self.warned.or(Some((reason, claim.name())));
+            self.warned = self.warned.or_else(|| Some((reason, claim.name())));
             return;
         }
         match &self.blocking {

@@ -72,13 +72,15 @@ pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> In
     };
     match (&profile.instances, instance) {
         (Some(instances), Some(instance)) => {
+            if !configurations
+                .values()
+                .any(|c| carried(instances, c).is_some())
+            {
+                return Installation::NotInstalled;
+            }
             let carrier = instances.webhook_labels.iter().find_map(|label| {
-                let carries = |configuration: &&WebhookConfiguration| {
-                    configuration
-                        .labels
-                        .get(label)
-                        .is_some_and(|value| value == instance)
-                };
+                let carries =
+                    |c: &&WebhookConfiguration| carried(c) == Some((label.as_str(), instance));
                 let clients = clients(profile, configurations.values().filter(carries));
                 (!clients.is_empty()).then_some(clients)
             });
@@ -99,16 +101,25 @@ pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> In
 /// All instances that webhook configurations carry, for reports.
 pub fn instances<'k>(instances: &Instances, known: Known<'k>) -> Vec<&'k str> {
     let configurations = known.into_iter().flat_map(BTreeMap::values);
-    let labels = configurations.flat_map(|configuration| {
-        instances
-            .webhook_labels
-            .iter()
-            .filter_map(|label| configuration.labels.get(label))
-    });
-    let mut names: Vec<&str> = labels.map(String::as_str).collect();
+    let carried = configurations.filter_map(|c| carried(instances, c));
+    let mut names: Vec<&str> = carried.map(|(_, instance)| instance).collect();
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// The label under which a configuration carries an instance, and the instance: the first of the
+/// profile's labels that it has. The configuration of an Istio tag also names the revision that
+/// the tag points to, but does not inject for that name.
+fn carried<'c>(
+    instances: &Instances,
+    configuration: &'c WebhookConfiguration,
+) -> Option<(&'c str, &'c str)> {
+    let labels = instances.webhook_labels.iter();
+    let mut found = labels.filter_map(|label| configuration.labels.get_key_value(label));
+    found
+        .next()
+        .map(|(label, instance)| (label.as_str(), instance.as_str()))
 }
 
 fn fallback(profile: &Profile, instance: Option<&str>) -> ServiceName {

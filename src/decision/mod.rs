@@ -19,6 +19,8 @@ pub mod reason;
 pub mod requirement;
 pub mod sentence;
 
+use std::borrow::Cow;
+
 use self::installation::Client;
 use self::mark::Edit;
 use self::readiness::Tally;
@@ -154,18 +156,18 @@ pub enum Looked<'a> {
     /// The endpoints of a Service.
     Endpoints {
         /// Which.
-        service: ServiceName,
+        service: Cow<'a, ServiceName>,
         /// What was counted; `None` if the Service has no slice at all.
         tally: Option<&'a Tally>,
         /// How a webhook entry calls it.
-        client: Option<Client>,
+        client: Option<&'a Client>,
     },
     /// A connection to this `host:port`; the problem, if it failed or was not tried yet.
     Probe {
         /// Where to.
-        target: String,
+        target: &'a str,
         /// What went wrong.
-        problem: Option<String>,
+        problem: Option<&'a str>,
     },
     /// Nothing: the profile says that it is ready.
     Assumed,

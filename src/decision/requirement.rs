@@ -98,26 +98,17 @@ pub fn of<'a>(
             }
             continue;
         }
-        // In an injector's own namespace only what the pod itself says counts, or meshgate and
-        // the injector could wait for each other (design section 7).
         let is_own = *profile.service.namespace == *namespace.name;
-        let seen = if is_own {
-            &NO_NAMESPACE_MARKS
-        } else {
-            &namespace.marks
-        };
-        let marks = Marks {
-            pod: &pod.marks,
-            namespace: seen,
-        };
-        if let Some(rule) = injector.first_match(&marks) {
+        if let Some(rule) = decide(injector, marks, is_own) {
             requirement.add(Claim {
                 number,
                 injector,
                 rule,
                 marks,
             });
-            requirement.opted_out |= opts_out(injector, rule, seen, injectors);
+            requirement.opted_out |= rule.then == Outcome::NotRequired
+                && asked_by_pod(rule)
+                && opts_out(injector, marks, is_own, injectors);
         }
     }
     requirement
@@ -144,26 +135,42 @@ impl<'a> Requirement<'a> {
     }
 }
 
-/// Whether the pod's own keys are the reason that nothing is required.
-fn opts_out(
-    injector: &Injector,
-    rule: &Rule,
-    namespace: &crate::injector::keys::NamespaceMarks,
-    injectors: &Injectors,
-) -> bool {
-    let by_pod = rule
-        .when
-        .iter()
-        .any(|term| term.key.place.is_on_pod() && term.test.is_positive());
-    if rule.then != Outcome::NotRequired || !by_pod {
-        return false;
+/// The rule that decides. In an injector's own namespace only what the pod itself says can
+/// require it, or meshgate and the injector could wait for each other (design section 7): marks
+/// of the namespace ask for nothing. One that switches the injector off still does, as nobody
+/// would inject then.
+fn decide<'a>(injector: &'a Injector, marks: Marks<'a>, is_own: bool) -> Option<&'a Rule> {
+    if !is_own {
+        return injector.first_match(&marks);
     }
-    let silent = injectors.keys().pod_marks();
-    let without = injector.first_match(&Marks {
-        pod: &silent,
-        namespace,
-    });
-    without.is_some_and(|rule| rule.then == Outcome::Required)
+    let unmarked = Marks {
+        namespace: &NO_NAMESPACE_MARKS,
+        ..marks
+    };
+    let asked = injector.first_match(&unmarked)?;
+    if asked.then == Outcome::NotRequired {
+        return Some(asked);
+    }
+    let switched_off = injector
+        .first_match(&marks)
+        .filter(|r| r.then == Outcome::NotRequired);
+    switched_off.or_else(|| asked_by_pod(asked).then_some(asked))
+}
+
+/// Whether a rule wants a key of the pod to be there.
+fn asked_by_pod(rule: &Rule) -> bool {
+    rule.when
+        .iter()
+        .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
+}
+
+/// Whether the same pod without any keys would have to hold the sidecar.
+fn opts_out(injector: &Injector, marks: Marks<'_>, is_own: bool, injectors: &Injectors) -> bool {
+    let silent = Marks {
+        pod: &injectors.keys().pod_marks(),
+        ..marks
+    };
+    decide(injector, silent, is_own).is_some_and(|rule| rule.then == Outcome::Required)
 }
 
 /// Numbers of injectors one of whose keys is there.

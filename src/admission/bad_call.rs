@@ -1,0 +1,78 @@
+//! Bad calls: requests that nobody could answer with a review, HTTP 4xx and a short text. Under
+//! failurePolicy Fail the API server then refuses the pod.
+
+use std::time::Duration;
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::review::API_VERSION;
+
+/// Why a request could not be answered with a review.
+#[derive(Debug, thiserror::Error)]
+pub enum BadCall {
+    /// No body.
+    #[error("the body is empty, expected an AdmissionReview of {API_VERSION} as JSON")]
+    Empty,
+    /// Not JSON, cut off, or not shaped like a review.
+    #[error("the body is no AdmissionReview of {API_VERSION}: {0}")]
+    NotAReview(serde_json::Error),
+    /// Another version or kind (case 9).
+    #[error("the body is \"{0}\", expected {API_VERSION} AdmissionReview, the one version served")]
+    Version(String),
+    /// No `request` in it.
+    #[error("the review has no request")]
+    NoRequest,
+    /// No `uid` in the request.
+    #[error("the review's request has no uid")]
+    NoUid,
+    /// Not `application/json`.
+    #[error("content type {0}, expected application/json")]
+    ContentType(String),
+    /// Not POST.
+    #[error("method {0}, expected POST")]
+    Method(String),
+    /// No such path.
+    #[error("nothing is served at {0}, expected /mutate/pods or /validate/pods")]
+    Path(String),
+    /// More bytes than are read.
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    /// It did not come whole.
+    #[error("the body could not be read: {0}")]
+    CutOff(String),
+    /// It did not come in time.
+    #[error("the body was not there within {0:?}")]
+    TooSlow(Duration),
+}
+
+impl BadCall {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Empty
+            | Self::NotAReview(_)
+            | Self::Version(_)
+            | Self::NoRequest
+            | Self::NoUid
+            | Self::CutOff(_) => StatusCode::BAD_REQUEST,
+            Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Path(_) => StatusCode::NOT_FOUND,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
+
+impl IntoResponse for BadCall {
+    fn into_response(self) -> Response {
+        let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+        let mut response = (self.status(), text, format!("{self}\n")).into_response();
+        if matches!(self, Self::Method(_)) {
+            response
+                .headers_mut()
+                .insert(header::ALLOW, header::HeaderValue::from_static("POST"));
+        }
+        response
+    }
+}

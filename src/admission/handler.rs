@@ -1,0 +1,245 @@
+//! One request of either hook: read, look up, decide, answer.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::Request as HttpRequest;
+use axum::http::{HeaderMap, Uri, header};
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use jiff::SignedDuration;
+use tokio::time::{Instant, timeout_at};
+
+use crate::cluster::store::Store;
+use crate::decision::pod::PodView;
+use crate::decision::reason::Reason;
+use crate::decision::requirement::Claim;
+use crate::decision::{Decision, check, exemption, gate, requirement};
+use crate::metrics::Hook;
+
+use super::bad_call::BadCall;
+use super::record::{self, Refusal};
+use super::review::{self, Request};
+use super::{Admission, MAX_BODY};
+
+/// The webhook's timeout where the query does not say it.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What the API server allows.
+const TIMEOUTS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(30);
+
+/// An answer, and what is to be noted of it once the view is free again.
+struct Answer {
+    body: Vec<u8>,
+    labels: crate::metrics::DecisionLabels,
+    refusal: Option<Refusal>,
+}
+
+impl Admission {
+    pub(super) async fn respond(&self, hook: Hook, request: HttpRequest) -> Response {
+        let half = timeout(request.uri()) / 2;
+        let deadline = Instant::now() + half;
+        let body = match timeout_at(deadline, body(request)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(bad_call)) => return self.bad_call(hook, bad_call),
+            Err(_) => return self.bad_call(hook, BadCall::TooSlow(half)),
+        };
+        let start = Instant::now();
+        let request = match Request::read(&body) {
+            Ok(request) => request,
+            Err(bad_call) => return self.bad_call(hook, bad_call),
+        };
+        let answer = match self.answer_from_view(hook, &request) {
+            Some(answer) => answer,
+            None => self.answer_after_lookup(hook, &request, deadline).await,
+        };
+        self.metrics.decided(&answer.labels, start.elapsed());
+        if let Some(refusal) = &answer.refusal {
+            self.refusals.refused(refusal, start.into_std());
+        }
+        ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
+    }
+
+    fn bad_call(&self, hook: Hook, bad_call: BadCall) -> Response {
+        tracing::debug!(hook = hook.as_str(), "bad call: {bad_call}");
+        self.metrics
+            .decided(&record::bad_call_labels(hook), Duration::ZERO);
+        bad_call.into_response()
+    }
+
+    /// `None` if the view does not hold the namespace and the answer depends on it.
+    fn answer_from_view(&self, hook: Hook, request: &Request<'_>) -> Option<Answer> {
+        let store = self.cluster.read();
+        Some(match self.pod_to_judge(&store, request) {
+            Err(decision) => Answer::new(hook, request, None, &decision),
+            Ok(pod) => {
+                let namespace = store.namespace(request.namespace())?;
+                let requirement = requirement::of(&pod, namespace, store.injectors());
+                Answer::new(
+                    hook,
+                    request,
+                    Some(&pod),
+                    &judge(hook, &store, &pod, &requirement),
+                )
+            }
+        })
+    }
+
+    async fn answer_after_lookup(
+        &self,
+        hook: Hook,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Answer {
+        let name = request.namespace();
+        let looked_up = timeout_at(deadline, self.live.namespace(name)).await;
+        self.metrics.live_lookups(self.live.count());
+        let store = self.cluster.read();
+        let unknown = match (self.pod_to_judge(&store, request), looked_up) {
+            (Err(decision), _) => decision,
+            (Ok(pod), Ok(Ok(namespace))) => {
+                let namespace = store.view(&namespace);
+                let requirement = requirement::of(&pod, &namespace, store.injectors());
+                let decision = judge(hook, &store, &pod, &requirement);
+                return Answer::new(hook, request, Some(&pod), &decision);
+            }
+            (Ok(pod), Ok(Err(problem))) => {
+                let decision = Decision::namespace_unknown(name, &problem.to_string());
+                return Answer::new(hook, request, Some(&pod), &decision);
+            }
+            (Ok(pod), Err(_)) => {
+                let decision = Decision::deadline_exceeded(name);
+                return Answer::new(hook, request, Some(&pod), &decision);
+            }
+        };
+        Answer::new(hook, request, None, &unknown)
+    }
+
+    /// The pod that rules are to be asked about, or the decision that needs no rule: in the order
+    /// of design section 5, each step before anything that it could fail on is read.
+    fn pod_to_judge<'r>(
+        &self,
+        store: &Store,
+        request: &Request<'r>,
+    ) -> Result<PodView<'r>, Decision<'static>> {
+        let namespace = request.namespace();
+        if !request.creates_a_pod() {
+            return Err(Decision::admit(Reason::NotAPodCreate));
+        }
+        if store.injectors().excludes(namespace) {
+            return Err(Decision::admit(Reason::ExcludedNamespace));
+        }
+        let Some(object) = request.object() else {
+            return Err(Decision::unreadable(&"there is none"));
+        };
+        let pod = PodView::read(object, store.injectors().keys())
+            .map_err(|error| Decision::unreadable(&error))?;
+        if let Some(reason) = exemption::of(&pod, request.groups()) {
+            return Err(Decision::admit(reason));
+        }
+        if !self.cluster.is_synced() {
+            return Err(Decision::not_synced(namespace));
+        }
+        Ok(pod)
+    }
+}
+
+/// Asks gate or check.
+fn judge<'a>(
+    hook: Hook,
+    store: &'a Store,
+    pod: &PodView<'_>,
+    requirement: &requirement::Requirement<'a>,
+) -> Decision<'a> {
+    let readiness = |claim: &Claim<'a>| store.readiness(claim.number, claim.instance());
+    match hook {
+        Hook::Gate => gate::decide(pod, requirement, readiness),
+        Hook::Check => check::decide(pod, requirement, readiness),
+    }
+}
+
+impl Answer {
+    fn new(
+        hook: Hook,
+        request: &Request<'_>,
+        pod: Option<&PodView<'_>>,
+        decision: &Decision<'_>,
+    ) -> Self {
+        let patch = pod.and_then(|pod| decision.mark.patch(pod));
+        Self {
+            body: review::answer(request.uid(), decision, patch),
+            labels: record::labels(hook, decision, request.is_dry_run()),
+            refusal: Refusal::of(hook, request, pod, decision),
+        }
+    }
+}
+
+/// The webhook's timeout: `?timeout=5s`, as the API server says it.
+fn timeout(uri: &Uri) -> Duration {
+    let query = uri.query().unwrap_or_default();
+    let value = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("timeout="));
+    let parsed = value.and_then(|text| text.parse::<SignedDuration>().ok());
+    let timeout = parsed.and_then(|timeout| Duration::try_from(timeout).ok());
+    timeout
+        .filter(|timeout| TIMEOUTS.contains(timeout))
+        .unwrap_or(DEFAULT_TIMEOUT)
+}
+
+async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
+    expect_json(request.headers())?;
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > MAX_BODY as u64) {
+        return Err(BadCall::TooLarge(MAX_BODY));
+    }
+    let collected = Limited::new(request.into_body(), MAX_BODY).collect().await;
+    collected
+        .map(http_body_util::Collected::to_bytes)
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                BadCall::TooLarge(MAX_BODY)
+            } else {
+                BadCall::CutOff(error.to_string())
+            }
+        })
+}
+
+fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
+    let found = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| value.to_str().unwrap_or("?"));
+    let media_type = found
+        .and_then(|value| value.split(';').next())
+        .map(str::trim);
+    if media_type.is_some_and(|found| found.eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    let found = found.map_or("missing".to_owned(), crate::injector::shown);
+    Err(BadCall::ContentType(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_is_that_of_the_query_within_what_the_api_server_allows() {
+        let seconds =
+            |query: &str| timeout(&format!("/mutate/pods{query}").parse().unwrap()).as_millis();
+        assert_eq!(seconds("?timeout=2s"), 2_000);
+        assert_eq!(seconds("?a=b&timeout=30s"), 30_000);
+        for odd in [
+            "",
+            "?timeout=",
+            "?timeout=x",
+            "?timeout=0s",
+            "?timeout=-3s",
+            "?timeout=31s",
+            "?timeout=9999999999999h",
+        ] {
+            assert_eq!(seconds(odd), 5_000, "{odd}");
+        }
+    }
+}

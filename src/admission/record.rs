@@ -1,0 +1,215 @@
+//! What is noted of each decision: one counter, one histogram, and for refusals one log line, at
+//! most one per owner and minute (case 69).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::decision::pod::PodView;
+use crate::decision::reason::Reason;
+use crate::decision::{Decision, Verdict};
+use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
+
+use super::review::Request;
+
+/// The labels of a decision.
+pub(super) fn labels(hook: Hook, decision: &Decision<'_>, dry_run: bool) -> DecisionLabels {
+    let injector = match decision.injector {
+        Some(name) => Cow::Owned(name.to_owned()),
+        None => Cow::Borrowed(NO_INJECTOR),
+    };
+    DecisionLabels {
+        hook,
+        decision: decision.verdict.as_str(),
+        reason: decision.reason.as_str(),
+        injector,
+        dry_run: truth(dry_run),
+    }
+}
+
+/// The labels of a bad call.
+pub(super) fn bad_call_labels(hook: Hook) -> DecisionLabels {
+    DecisionLabels {
+        hook,
+        decision: "bad_call",
+        reason: Reason::BadRequest.as_str(),
+        injector: Cow::Borrowed(NO_INJECTOR),
+        dry_run: truth(false),
+    }
+}
+
+fn truth(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+/// A refusal as the log line has it, apart from the request and the view it was made from.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    hook: Hook,
+    verdict: Verdict,
+    reason: Reason,
+    uid: String,
+    namespace: String,
+    pod: String,
+    owner_kind: String,
+    owner: String,
+    injector: String,
+    message: String,
+    dry_run: bool,
+}
+
+impl Refusal {
+    /// `None` unless the decision refuses. `pod` is `None` if it could not be read.
+    pub(super) fn of(
+        hook: Hook,
+        request: &Request<'_>,
+        pod: Option<&PodView<'_>>,
+        decision: &Decision<'_>,
+    ) -> Option<Self> {
+        if decision.verdict.allows() {
+            return None;
+        }
+        let owner = pod.and_then(PodView::owner);
+        Some(Self {
+            hook,
+            verdict: decision.verdict,
+            reason: decision.reason,
+            uid: request.uid().to_owned(),
+            namespace: request.namespace().to_owned(),
+            pod: pod
+                .map(PodView::display_name)
+                .unwrap_or_default()
+                .to_owned(),
+            owner_kind: owner
+                .map(|owner| owner.kind.to_string())
+                .unwrap_or_default(),
+            owner: owner
+                .map(|owner| owner.name.to_string())
+                .unwrap_or_default(),
+            injector: decision.injector.unwrap_or(NO_INJECTOR).to_owned(),
+            message: decision.message.clone(),
+            dry_run: request.is_dry_run(),
+        })
+    }
+
+    /// Whoever will be refused again: the owner, or the pod itself if it has none.
+    fn who(&self) -> String {
+        match self.owner.is_empty() {
+            true => format!("{}/Pod/{}", self.namespace, self.pod),
+            false => format!("{}/{}/{}", self.namespace, self.owner_kind, self.owner),
+        }
+    }
+
+    fn log(&self, suppressed: u64) {
+        tracing::warn!(
+            hook = self.hook.as_str(),
+            decision = self.verdict.as_str(),
+            reason = self.reason.as_str(),
+            injector = self.injector,
+            namespace = self.namespace,
+            pod = self.pod,
+            owner_kind = self.owner_kind,
+            owner = self.owner,
+            uid = self.uid,
+            dry_run = self.dry_run,
+            suppressed,
+            "pod refused: {}",
+            self.message
+        );
+    }
+}
+
+/// Keeps the log quiet: refused controllers try again and again.
+#[derive(Debug, Default)]
+pub(super) struct RefusalLog {
+    owners: Mutex<HashMap<String, Owner>>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    logged: Instant,
+    suppressed: u64,
+}
+
+/// One line per owner in this time.
+const QUIET: Duration = Duration::from_secs(60);
+/// Owners that are remembered. Beyond them refusals are counted and not logged.
+const MOST_OWNERS: usize = 10_000;
+
+impl RefusalLog {
+    /// Logs a refusal, or counts it for the next line of the same owner.
+    pub(super) fn refused(&self, refusal: &Refusal, now: Instant) {
+        if let Some(suppressed) = self.turn(refusal.who(), now) {
+            refusal.log(suppressed);
+        }
+    }
+
+    /// How many were suppressed since the last line, if it is time for one.
+    fn turn(&self, who: String, now: Instant) -> Option<u64> {
+        let mut owners = self.owners.lock();
+        if owners.len() >= MOST_OWNERS && !owners.contains_key(&who) {
+            owners.retain(|_, owner| now.duration_since(owner.logged) < QUIET);
+            if owners.len() >= MOST_OWNERS {
+                return None;
+            }
+        }
+        match owners.entry(who) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Owner {
+                    logged: now,
+                    suppressed: 0,
+                });
+                Some(0)
+            }
+            Entry::Occupied(mut occupied) => {
+                let owner = occupied.get_mut();
+                if now.duration_since(owner.logged) < QUIET {
+                    owner.suppressed += 1;
+                    return None;
+                }
+                owner.logged = now;
+                Some(std::mem::take(&mut owner.suppressed))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_logged_once_a_minute_with_the_count_in_between() {
+        let log = RefusalLog::default();
+        let start = Instant::now();
+        let turn =
+            |who: &str, seconds| log.turn(who.to_owned(), start + Duration::from_secs(seconds));
+        assert_eq!(turn("shop/ReplicaSet/a", 0), Some(0));
+        assert_eq!(turn("shop/ReplicaSet/a", 1), None);
+        assert_eq!(
+            turn("shop/ReplicaSet/b", 1),
+            Some(0),
+            "another owner has its own line"
+        );
+        assert_eq!(turn("shop/ReplicaSet/a", 59), None);
+        assert_eq!(turn("shop/ReplicaSet/a", 60), Some(2));
+        assert_eq!(turn("shop/ReplicaSet/a", 130), Some(0));
+    }
+
+    #[test]
+    fn memory_of_owners_is_bounded_and_comes_back() {
+        let log = RefusalLog::default();
+        let start = Instant::now();
+        for number in 0..MOST_OWNERS {
+            assert_eq!(log.turn(format!("shop/Job/{number}"), start), Some(0));
+        }
+        assert_eq!(log.turn("shop/Job/one-more".to_owned(), start), None);
+        assert_eq!(log.owners.lock().len(), MOST_OWNERS);
+        let later = start + QUIET;
+        assert_eq!(log.turn("shop/Job/one-more".to_owned(), later), Some(0));
+        assert_eq!(log.owners.lock().len(), 1);
+    }
+}

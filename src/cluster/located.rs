@@ -1,0 +1,121 @@
+//! Where each injector is, worked out once per change of webhook configurations and not once per
+//! review. PURE, as the store whose part it is.
+
+use std::collections::BTreeMap;
+
+use crate::decision::installation::{self, Client, Installation, WebhookConfiguration};
+use crate::injector::profile::{DEFAULT_INSTANCE, Profile, ServiceName};
+
+/// Where one injector is.
+#[derive(Debug, Default)]
+pub(super) struct Located {
+    /// Of a profile without instances.
+    pub(super) single: Option<Place>,
+    /// Of a profile with instances: those that are known by name, and `default`.
+    pub(super) instances: BTreeMap<String, Place>,
+}
+
+/// Where one instance is.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// What the webhook configurations say.
+    pub(super) installation: Installation,
+    /// `host:port` to probe; empty if it is not installed.
+    pub(super) target: String,
+}
+
+impl Located {
+    /// Looks an injector up. `services` has the `externalName` of each, empty for other types.
+    pub(super) fn of(
+        profile: &Profile,
+        webhooks: &BTreeMap<String, WebhookConfiguration>,
+        services: &BTreeMap<ServiceName, String>,
+    ) -> Self {
+        let place = |instance| Place::of(profile, instance, webhooks, services);
+        let Some(instances) = &profile.instances else {
+            return Self {
+                single: Some(place(None)),
+                instances: BTreeMap::new(),
+            };
+        };
+        let mut names = installation::instances(instances, Some(webhooks));
+        names.push(DEFAULT_INSTANCE);
+        let places = names
+            .into_iter()
+            .map(|name| (name.to_owned(), place(Some(name))));
+        Self {
+            single: None,
+            instances: places.collect(),
+        }
+    }
+
+    /// All places.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.single.iter().chain(self.instances.values())
+    }
+
+    /// The place of an instance that is known by name, or of a profile without instances.
+    pub(super) fn place(&self, instance: Option<&str>) -> Option<&Place> {
+        match instance {
+            None => self.single.as_ref(),
+            Some(name) => self.instances.get(name),
+        }
+    }
+}
+
+impl Place {
+    fn of(
+        profile: &Profile,
+        instance: Option<&str>,
+        webhooks: &BTreeMap<String, WebhookConfiguration>,
+        services: &BTreeMap<ServiceName, String>,
+    ) -> Self {
+        let installation = installation::locate(profile, instance, Some(webhooks));
+        let target = match &installation {
+            Installation::At {
+                client: Some(Client::Url(url)),
+                ..
+            } => authority(url),
+            Installation::At {
+                service, client, ..
+            } => {
+                let port = match client {
+                    Some(Client::Service { port, .. }) => *port,
+                    Some(Client::Url(_)) | None => 443,
+                };
+                match services.get(service).filter(|name| !name.is_empty()) {
+                    Some(external) => format!("{external}:{port}"),
+                    None => format!("{}.{}.svc:{port}", service.name, service.namespace),
+                }
+            }
+            Installation::NotInstalled | Installation::NoInstance => String::new(),
+        };
+        Self {
+            installation,
+            target,
+        }
+    }
+
+    /// True if webhook entries name several Services, none of them the profile's own.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        matches!(
+            self.installation,
+            Installation::At {
+                ambiguous: true,
+                ..
+            }
+        )
+    }
+}
+
+/// `host:port` of an `https:` URL.
+fn authority(url: &str) -> String {
+    let rest = url.strip_prefix("https://").unwrap_or(url);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let after_bracket = authority.rsplit(']').next().unwrap_or(authority);
+    if after_bracket.contains(':') {
+        authority.to_owned()
+    } else {
+        format!("{authority}:443")
+    }
+}

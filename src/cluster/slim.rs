@@ -1,0 +1,223 @@
+//! Kubernetes objects, trimmed to what is read of them. `null` and missing are the same.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    d: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(d).map(Option::unwrap_or_default)
+}
+
+/// `metadata`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Metadata {
+    /// Name.
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    /// Namespace, empty for cluster-scoped objects.
+    #[serde(default, deserialize_with = "or_default")]
+    pub namespace: String,
+    /// Labels.
+    #[serde(default, deserialize_with = "or_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, deserialize_with = "or_default")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// v1 `Namespace`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Namespace {
+    /// Its metadata is all that is read.
+    pub metadata: Metadata,
+}
+
+/// v1 `Service`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Service {
+    /// Metadata.
+    pub metadata: Metadata,
+    /// Spec.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: ServiceSpec,
+}
+
+/// `spec` of a Service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// Set for type `ExternalName`: such a Service has no slices and never will.
+    #[serde(default, deserialize_with = "or_default")]
+    pub external_name: String,
+}
+
+/// discovery.k8s.io/v1 `EndpointSlice`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSlice {
+    /// Metadata; the Service is a label.
+    pub metadata: Metadata,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub address_type: String,
+    /// The API gives `null` for a Service scaled to zero (case 41).
+    #[serde(default, deserialize_with = "or_default")]
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One endpoint of a slice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Addresses.
+    #[serde(default, deserialize_with = "or_default")]
+    pub addresses: Vec<String>,
+    /// Conditions.
+    #[serde(default, deserialize_with = "or_default")]
+    pub conditions: Conditions,
+    /// The pod behind it.
+    #[serde(default)]
+    pub target_ref: Option<TargetRef>,
+    /// Its node.
+    #[serde(default)]
+    pub node_name: Option<String>,
+}
+
+/// `conditions` of an endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Conditions {
+    /// Missing means ready.
+    #[serde(default)]
+    pub ready: Option<bool>,
+    /// Missing means serving.
+    #[serde(default)]
+    pub serving: Option<bool>,
+    /// Missing means not terminating.
+    #[serde(default)]
+    pub terminating: Option<bool>,
+}
+
+/// `targetRef` of an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct TargetRef {
+    /// Namespace.
+    #[serde(default, deserialize_with = "or_default")]
+    pub namespace: String,
+    /// Name.
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+}
+
+/// v1 `Node`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Node {
+    /// Metadata.
+    pub metadata: Metadata,
+    /// Spec.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: NodeSpec,
+    /// Status.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: NodeStatus,
+}
+
+/// `spec` of a Node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct NodeSpec {
+    /// Taints.
+    #[serde(default, deserialize_with = "or_default")]
+    pub taints: Vec<Taint>,
+}
+
+/// One taint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Taint {
+    /// Its key.
+    #[serde(default, deserialize_with = "or_default")]
+    pub key: String,
+}
+
+/// `status` of a Node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct NodeStatus {
+    /// Conditions.
+    #[serde(default, deserialize_with = "or_default")]
+    pub conditions: Vec<NodeCondition>,
+}
+
+/// One condition of a Node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct NodeCondition {
+    /// `Ready`, `MemoryPressure`, …
+    #[serde(rename = "type", default, deserialize_with = "or_default")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+}
+
+impl Node {
+    /// Lost: Ready False or Unknown, or the unreachable taint. A node without a Ready condition,
+    /// or one that is only cordoned, is not (case 45).
+    pub fn is_lost(&self) -> bool {
+        let ready = self
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Ready");
+        let not_ready =
+            ready.is_some_and(|ready| ready.status == "False" || ready.status == "Unknown");
+        let unreachable = |taint: &Taint| taint.key == "node.kubernetes.io/unreachable";
+        not_ready || self.spec.taints.iter().any(unreachable)
+    }
+}
+
+/// admissionregistration.k8s.io/v1 `MutatingWebhookConfiguration`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct MutatingWebhookConfiguration {
+    /// Metadata; revisions and tags are labels.
+    pub metadata: Metadata,
+    /// Entries.
+    #[serde(default, deserialize_with = "or_default")]
+    pub webhooks: Vec<Webhook>,
+}
+
+/// One entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Webhook {
+    /// Its name.
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    /// How it is called.
+    #[serde(default, deserialize_with = "or_default")]
+    pub client_config: ClientConfig,
+}
+
+/// `clientConfig` of an entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct ClientConfig {
+    /// A URL, or …
+    #[serde(default)]
+    pub url: Option<String>,
+    /// … a Service.
+    #[serde(default)]
+    pub service: Option<ServiceReference>,
+}
+
+/// A Service as a webhook entry names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct ServiceReference {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Path; `/` if missing.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Port; 443 if missing.
+    #[serde(default)]
+    pub port: Option<u16>,
+}

@@ -1,0 +1,475 @@
+//! The state of the cluster that decisions read: small projections, never whole objects.
+//!
+//! PURE: events in, answers out. Whatever the order of arrival, deletion and relist, the same
+//! objects give the same answers.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::decision::installation::{
+    self, Client, Installation, WebhookConfiguration, WebhookEntry,
+};
+use crate::decision::namespace::NamespaceView;
+use crate::decision::readiness::{self, Endpoint, Nodes, Slice, Tally};
+use crate::decision::{Looked, Readiness};
+use crate::injector::profile::ServiceName;
+use crate::injector::spec::ReadinessSource;
+use crate::injector::{Injector, Injectors};
+
+use super::located::{Located, Place};
+use super::slim;
+
+/// One object of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Object {
+    /// A Namespace.
+    Namespace(slim::Namespace),
+    /// A Service.
+    Service(slim::Service),
+    /// An EndpointSlice.
+    EndpointSlice(slim::EndpointSlice),
+    /// A Node.
+    Node(slim::Node),
+    /// A MutatingWebhookConfiguration.
+    Webhooks(slim::MutatingWebhookConfiguration),
+}
+
+/// The kinds of [`Object`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Namespace.
+    Namespace,
+    /// Service.
+    Service,
+    /// EndpointSlice.
+    EndpointSlice,
+    /// Node.
+    Node,
+    /// MutatingWebhookConfiguration.
+    Webhooks,
+}
+
+impl Kind {
+    /// As `kind:` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespace => "Namespace",
+            Self::Service => "Service",
+            Self::EndpointSlice => "EndpointSlice",
+            Self::Node => "Node",
+            Self::Webhooks => "MutatingWebhookConfiguration",
+        }
+    }
+}
+
+/// What makes an object this one: kind, namespace (empty if cluster-scoped), name.
+pub type ObjectId = (Kind, String, String);
+
+impl Object {
+    /// Its kind, namespace and name.
+    pub fn id(&self) -> ObjectId {
+        let (kind, metadata) = match self {
+            Self::Namespace(namespace) => (Kind::Namespace, &namespace.metadata),
+            Self::Service(service) => (Kind::Service, &service.metadata),
+            Self::EndpointSlice(slice) => (Kind::EndpointSlice, &slice.metadata),
+            Self::Node(node) => (Kind::Node, &node.metadata),
+            Self::Webhooks(webhooks) => (Kind::Webhooks, &webhooks.metadata),
+        };
+        let namespaced = matches!(kind, Kind::Service | Kind::EndpointSlice);
+        let namespace = if namespaced {
+            metadata.namespace.clone()
+        } else {
+            String::new()
+        };
+        (kind, namespace, metadata.name.clone())
+    }
+}
+
+/// Label of a slice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Label of a slice that names its controller.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// The state of the cluster.
+#[derive(Debug)]
+pub struct Store {
+    injectors: Arc<Injectors>,
+    pub(super) namespaces: HashMap<String, NamespaceView>,
+    /// The `externalName` of each Service, empty for others.
+    pub(super) services: BTreeMap<ServiceName, String>,
+    pub(super) slices: HashMap<ServiceName, BTreeMap<String, Slice>>,
+    /// The Service of each slice by namespace and name of the slice: its label may change.
+    pub(super) service_of_slice: HashMap<(String, String), ServiceName>,
+    pub(super) nodes: Nodes,
+    pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
+    probes: HashMap<String, Result<(), String>>,
+    derived: Derived,
+}
+
+/// What is worked out once per change and not once per review.
+#[derive(Debug, Default)]
+struct Derived {
+    tallies: HashMap<ServiceName, Tally>,
+    stale_services: HashSet<ServiceName>,
+    nodes_changed: bool,
+    /// By number of the injector.
+    located: Vec<Located>,
+    webhooks_changed: bool,
+}
+
+impl Store {
+    /// An empty cluster.
+    pub fn new(injectors: Arc<Injectors>) -> Self {
+        let mut store = Self {
+            injectors,
+            namespaces: HashMap::new(),
+            services: BTreeMap::new(),
+            slices: HashMap::new(),
+            service_of_slice: HashMap::new(),
+            nodes: Nodes::default(),
+            webhooks: BTreeMap::new(),
+            probes: HashMap::new(),
+            derived: Derived {
+                webhooks_changed: true,
+                ..Derived::default()
+            },
+        };
+        store.settle();
+        store
+    }
+
+    /// A cluster that holds these objects.
+    pub fn with(injectors: Arc<Injectors>, objects: impl IntoIterator<Item = Object>) -> Self {
+        let mut store = Self::new(injectors);
+        for object in objects {
+            store.apply(object);
+        }
+        store.settle();
+        store
+    }
+
+    /// Adds an object or replaces it. Call [`Store::settle`] after the last of a batch.
+    pub fn apply(&mut self, object: Object) {
+        match object {
+            Object::Namespace(namespace) => {
+                let view = self.view(&namespace);
+                self.namespaces.insert(namespace.metadata.name, view);
+            }
+            Object::Service(service) => {
+                let slim::Metadata {
+                    namespace, name, ..
+                } = service.metadata;
+                let name = ServiceName { namespace, name };
+                self.services.insert(name, service.spec.external_name);
+                self.derived.webhooks_changed = true;
+            }
+            Object::EndpointSlice(slice) => self.apply_slice(slice),
+            Object::Node(node) => {
+                let lost = node.is_lost();
+                self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
+            }
+            Object::Webhooks(configuration) => {
+                let (name, configuration) = projected(configuration);
+                self.webhooks.insert(name, configuration);
+                self.derived.webhooks_changed = true;
+            }
+        }
+    }
+
+    /// Takes an object away; nothing happens if it is not there.
+    pub fn delete(&mut self, (kind, namespace, name): ObjectId) {
+        match kind {
+            Kind::Namespace => drop(self.namespaces.remove(&name)),
+            Kind::Service => {
+                self.services.remove(&ServiceName { namespace, name });
+                self.derived.webhooks_changed = true;
+            }
+            Kind::EndpointSlice => self.delete_slice(namespace, name),
+            Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
+            Kind::Webhooks => {
+                self.webhooks.remove(&name);
+                self.derived.webhooks_changed = true;
+            }
+        }
+    }
+
+    /// Makes these the only objects of a kind: what a list says that begins a watch.
+    pub fn relist(&mut self, kind: Kind, objects: Vec<Object>) {
+        let new: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
+        for id in self.ids(kind).into_iter().filter(|id| !new.contains(id)) {
+            self.delete(id);
+        }
+        for object in objects {
+            self.apply(object);
+        }
+    }
+
+    fn ids(&self, kind: Kind) -> Vec<ObjectId> {
+        let cluster_scoped = |name: &String| (kind, String::new(), name.clone());
+        match kind {
+            Kind::Namespace => self.namespaces.keys().map(cluster_scoped).collect(),
+            Kind::Service => {
+                let id = |name: &ServiceName| (kind, name.namespace.clone(), name.name.clone());
+                self.services.keys().map(id).collect()
+            }
+            Kind::EndpointSlice => {
+                let slices = self.service_of_slice.keys();
+                slices
+                    .map(|(namespace, name)| (kind, namespace.clone(), name.clone()))
+                    .collect()
+            }
+            Kind::Node => {
+                let names = self.nodes.names();
+                names
+                    .map(|name| (kind, String::new(), name.to_owned()))
+                    .collect()
+            }
+            Kind::Webhooks => self.webhooks.keys().map(cluster_scoped).collect(),
+        }
+    }
+
+    fn apply_slice(&mut self, slice: slim::EndpointSlice) {
+        let slim::Metadata {
+            name,
+            namespace,
+            mut labels,
+            ..
+        } = slice.metadata;
+        self.delete_slice(namespace.clone(), name.clone());
+        let Some(service) = labels.remove(SERVICE_NAME) else {
+            return;
+        };
+        let service = ServiceName {
+            namespace: namespace.clone(),
+            name: service,
+        };
+        let projected = Slice {
+            counts: slice.address_type != "FQDN",
+            managed_by: labels.remove(MANAGED_BY).map(Into::into),
+            endpoints: slice.endpoints.into_iter().map(endpoint).collect(),
+        };
+        self.slices
+            .entry(service.clone())
+            .or_default()
+            .insert(name.clone(), projected);
+        self.service_of_slice
+            .insert((namespace, name), service.clone());
+        self.derived.stale_services.insert(service);
+    }
+
+    fn delete_slice(&mut self, namespace: String, name: String) {
+        let id = (namespace, name);
+        let Some(service) = self.service_of_slice.remove(&id) else {
+            return;
+        };
+        if let Some(slices) = self.slices.get_mut(&service) {
+            slices.remove(&id.1);
+            if slices.is_empty() {
+                self.slices.remove(&service);
+            }
+        }
+        self.derived.stale_services.insert(service);
+    }
+
+    /// Notes how a probe of a target ended.
+    pub fn probed(&mut self, target: &str, outcome: Result<(), String>) {
+        self.probes.insert(target.to_owned(), outcome);
+    }
+
+    /// Takes over what probes found for a state that this one follows.
+    pub(super) fn keep_probes_of(&mut self, before: &mut Self) {
+        self.probes = std::mem::take(&mut before.probes);
+    }
+
+    /// Works out what depends on the objects that changed.
+    pub fn settle(&mut self) {
+        if std::mem::take(&mut self.derived.nodes_changed) {
+            self.derived
+                .stale_services
+                .extend(self.slices.keys().cloned());
+        }
+        for service in std::mem::take(&mut self.derived.stale_services) {
+            match self.slices.get(&service) {
+                Some(slices) => {
+                    let tally = readiness::tally(slices.values(), &self.nodes);
+                    self.derived.tallies.insert(service, tally);
+                }
+                None => drop(self.derived.tallies.remove(&service)),
+            }
+        }
+        if std::mem::take(&mut self.derived.webhooks_changed) {
+            let injectors = Arc::clone(&self.injectors);
+            self.derived.located = injectors
+                .iter()
+                .map(|i| Located::of(&i.profile, &self.webhooks, &self.services))
+                .collect();
+            let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
+            self.probes.retain(|target, _| wanted.contains(target));
+        }
+    }
+
+    /// The profiles that count here.
+    pub fn injectors(&self) -> &Arc<Injectors> {
+        &self.injectors
+    }
+
+    /// What rules read of a namespace, `None` if it is not known.
+    pub fn namespace(&self, name: &str) -> Option<&NamespaceView> {
+        self.namespaces.get(name)
+    }
+
+    /// The same for a namespace that was read elsewhere.
+    pub fn view<'n>(&self, namespace: &'n slim::Namespace) -> NamespaceView {
+        let slim::Metadata {
+            name,
+            labels,
+            annotations,
+            ..
+        } = &namespace.metadata;
+        let pair = |(key, value): (&'n String, &'n String)| (key.as_str(), value.as_str());
+        let (labels, annotations) = (labels.iter().map(pair), annotations.iter().map(pair));
+        NamespaceView::new(name, labels, annotations, self.injectors.keys())
+    }
+
+    /// Whether an injector, or one instance of it, can be tried now.
+    pub fn readiness(&self, number: usize, instance: Option<&str>) -> Readiness<'_> {
+        let Some(injector) = self.injectors.get(number) else {
+            return Readiness::NotInstalled;
+        };
+        let known = self
+            .located(number)
+            .and_then(|located| located.place(instance));
+        match known {
+            Some(place) => self.readiness_at(injector, place),
+            None => self.readiness_of_unknown(injector, instance),
+        }
+    }
+
+    pub(super) fn located(&self, number: usize) -> Option<&Located> {
+        self.derived.located.get(number)
+    }
+
+    pub(super) fn readiness_at<'s>(
+        &'s self,
+        injector: &'s Injector,
+        place: &'s Place,
+    ) -> Readiness<'s> {
+        let (service, client) = match &place.installation {
+            Installation::NotInstalled => return Readiness::NotInstalled,
+            Installation::NoInstance => return Readiness::NoInstance,
+            Installation::At {
+                service, client, ..
+            } => (service, client),
+        };
+        match injector.profile.readiness {
+            ReadinessSource::Assumed => Readiness::Usable(Looked::Assumed),
+            ReadinessSource::Endpoints => {
+                self.endpoints(injector, Cow::Borrowed(service), client.as_ref())
+            }
+            ReadinessSource::Probe => {
+                let target = place.target.as_str();
+                match self.probes.get(target) {
+                    Some(Ok(())) => Readiness::Usable(Looked::Probe {
+                        target,
+                        problem: None,
+                    }),
+                    Some(Err(problem)) => Readiness::NotUsable(Looked::Probe {
+                        target,
+                        problem: Some(problem),
+                    }),
+                    None => {
+                        let problem = Some("it was not tried yet");
+                        Readiness::NotUsable(Looked::Probe { target, problem })
+                    }
+                }
+            }
+        }
+    }
+
+    /// An instance that no webhook configuration carries.
+    fn readiness_of_unknown<'s>(
+        &'s self,
+        injector: &'s Injector,
+        instance: Option<&str>,
+    ) -> Readiness<'s> {
+        let profile = &injector.profile;
+        match installation::locate(profile, instance, Some(&self.webhooks)) {
+            Installation::NotInstalled => Readiness::NotInstalled,
+            Installation::NoInstance => Readiness::NoInstance,
+            Installation::At { service, .. } => match profile.readiness {
+                ReadinessSource::Assumed => Readiness::Usable(Looked::Assumed),
+                // Nobody probes a Service that only a pod's label names.
+                ReadinessSource::Endpoints | ReadinessSource::Probe => {
+                    self.endpoints(injector, Cow::Owned(service), None)
+                }
+            },
+        }
+    }
+
+    fn endpoints<'s>(
+        &'s self,
+        injector: &Injector,
+        service: Cow<'s, ServiceName>,
+        client: Option<&'s Client>,
+    ) -> Readiness<'s> {
+        let tally = self.derived.tallies.get(&*service);
+        let usable = tally.map_or(0, Tally::usable);
+        let is_enough =
+            u32::try_from(usable).is_ok_and(|usable| usable >= injector.profile.minimum);
+        let looked = Looked::Endpoints {
+            service,
+            tally,
+            client,
+        };
+        if is_enough {
+            Readiness::Usable(looked)
+        } else {
+            Readiness::NotUsable(looked)
+        }
+    }
+}
+
+fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
+    let target = endpoint.target_ref.filter(|target| !target.name.is_empty());
+    Endpoint {
+        addresses: endpoint.addresses.into_iter().map(Into::into).collect(),
+        target: target.map(|target| format!("{}/{}", target.namespace, target.name).into()),
+        node: endpoint
+            .node_name
+            .filter(|node| !node.is_empty())
+            .map(Into::into),
+        ready: endpoint.conditions.ready,
+        serving: endpoint.conditions.serving,
+        terminating: endpoint.conditions.terminating,
+    }
+}
+
+fn projected(configuration: slim::MutatingWebhookConfiguration) -> (String, WebhookConfiguration) {
+    let entries = configuration.webhooks.into_iter().filter_map(|webhook| {
+        let client = match (webhook.client_config.service, webhook.client_config.url) {
+            (Some(service), _) => Client::Service {
+                service: ServiceName {
+                    namespace: service.namespace,
+                    name: service.name,
+                },
+                port: service.port.unwrap_or(443),
+                path: service.path,
+            },
+            (None, Some(url)) => Client::Url(url),
+            (None, None) => return None,
+        };
+        Some(WebhookEntry {
+            name: webhook.name,
+            client,
+        })
+    });
+    let slim::Metadata { name, labels, .. } = configuration.metadata;
+    (
+        name,
+        WebhookConfiguration {
+            labels,
+            entries: entries.collect(),
+        },
+    )
+}
