@@ -79,8 +79,9 @@ pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> In
                 return Installation::NotInstalled;
             }
             let carrier = instances.webhook_labels.iter().find_map(|label| {
-                let carries =
-                    |c: &&WebhookConfiguration| carried(c) == Some((label.as_str(), instance));
+                let carries = |c: &&WebhookConfiguration| {
+                    carried(instances, c) == Some((label.as_str(), instance))
+                };
                 let clients = clients(profile, configurations.values().filter(carries));
                 (!clients.is_empty()).then_some(clients)
             });
