@@ -1,1 +1,131 @@
-//! TODO header
+//! What the program writes while it runs: format and filter of the log, and nothing else.
+//!
+//! A leaf: it must not know what is logged. Everything goes to standard error, so that standard
+//! output stays free for what a command answers.
+
+use std::io::{self, IsTerminal};
+use std::panic::PanicHookInfo;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+/// Flags of the log.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Log")]
+pub struct TelemetryArgs {
+    /// Form of a log line [default: text on a terminal, json otherwise]
+    #[arg(long, value_enum, global = true)]
+    pub log_format: Option<LogFormat>,
+
+    /// What is logged: a level, or levels by module ("info,meshgate::server=debug")
+    #[arg(long, env = "MESHGATE_LOG", default_value = "info", global = true, value_parser = parse_filter)]
+    pub log_level: EnvFilterText,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people: time, level, message, fields.
+    Text,
+    /// For programs: one JSON object per line.
+    Json,
+}
+
+/// A filter that is known to parse. Kept as text because the filter itself cannot be cloned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvFilterText(String);
+
+/// A log that could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter does not parse.
+    #[error("the log filter cannot be read")]
+    Filter(#[from] ParseError),
+    /// A log was already set up in this process.
+    #[error("the log was already set up")]
+    Twice(#[from] TryInitError),
+}
+
+/// Sets up the log of this process, and has panics reported through it.
+///
+/// Text is coloured only on a terminal, and not when `NO_COLOR` is set.
+///
+/// # Errors
+///
+/// When it has been called before, or the filter does not parse.
+pub fn init(args: &TelemetryArgs) -> Result<(), TelemetryError> {
+    let filter = EnvFilter::try_new(&args.log_level.0)?;
+    let terminal = io::stderr().is_terminal();
+    let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    let lines = fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colour);
+    match effective_format(args.log_format, terminal) {
+        LogFormat::Text => lines.with_target(false).finish().try_init()?,
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .finish()
+            .try_init()?,
+    }
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+fn effective_format(asked: Option<LogFormat>, terminal: bool) -> LogFormat {
+    asked.unwrap_or(if terminal {
+        LogFormat::Text
+    } else {
+        LogFormat::Json
+    })
+}
+
+/// A panic is a log line like any other: free text in a JSON log is lost on most collectors.
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let message = info.payload_as_str().unwrap_or("no message");
+    let at = info.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(at, "panic: {message}");
+}
+
+fn parse_filter(text: &str) -> Result<EnvFilterText, ParseError> {
+    EnvFilter::try_new(text).map(|_| EnvFilterText(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        log: TelemetryArgs,
+    }
+
+    #[test]
+    fn text_on_a_terminal_json_otherwise_and_as_asked() {
+        assert_eq!(effective_format(None, true), LogFormat::Text);
+        assert_eq!(effective_format(None, false), LogFormat::Json);
+        assert_eq!(
+            effective_format(Some(LogFormat::Text), false),
+            LogFormat::Text
+        );
+    }
+
+    #[test]
+    fn a_filter_that_does_not_parse_is_refused_by_the_flag() {
+        let program = Program::try_parse_from(["x", "--log-level", "info,meshgate=trace"]).unwrap();
+        assert_eq!(
+            program.log.log_level,
+            EnvFilterText("info,meshgate=trace".to_owned())
+        );
+        let refused = Program::try_parse_from(["x", "--log-level", "meshgate=loud"]);
+        assert!(refused.unwrap_err().to_string().contains("--log-level"));
+    }
+}

@@ -1,1 +1,10 @@
-//! TODO header
+//! Certificates: reading a serving pair, making one, keeping the files of a standalone server.
+//!
+//! Owns what a serving certificate must be before anything is served with it. It must not know
+//! sockets (that is `server`) nor where in a cluster certificates are kept.
+
+pub mod files;
+pub mod issue;
+pub mod pair;
+mod pem;
+pub mod throwaway;

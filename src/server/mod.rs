@@ -1,1 +1,155 @@
-//! TODO header
+//! Sockets and TLS: an HTTPS server that keeps its promises to the API server as a client.
+//!
+//! Owns listening, handshakes, the limits on clients, the life of a connection and the drain. It
+//! must not know Kubernetes nor what the router does; it serves whatever `Router` it is given.
+//!
+//! What the caller does, in order: [`bind::bind`] both addresses, [`admin::start`], make a
+//! [`tls::LivePair`], [`Server::new`], and run [`Server::run`] as a task.
+
+pub mod admin;
+pub mod args;
+pub mod bind;
+pub mod probe;
+pub mod tls;
+
+mod accept;
+mod connection;
+
+use std::io;
+use std::net::{self, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use self::accept::Acceptor;
+use self::args::Limits;
+use self::connection::{Orders, Stage};
+use self::tls::LivePair;
+use crate::lifecycle::{Group, Latch, Shutdown};
+
+/// How long to wait before the server asks itself again whether it answers.
+const PROBE_PAUSE: Duration = Duration::from_millis(200);
+
+/// An HTTPS server, ready to run.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+    pair: LivePair,
+    tls: Arc<rustls::ServerConfig>,
+    limits: Limits,
+    ready: Latch,
+}
+
+/// Why a server cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The listener is of no use to the runtime.
+    #[error("cannot use the listening socket")]
+    Listener(#[from] io::Error),
+    /// The TLS library refuses its settings.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+impl Server {
+    /// Takes a bound listener and everything that is needed to serve on it.
+    ///
+    /// `ready` is opened once the server has answered a TLS handshake to itself, and closed when
+    /// the drain begins.
+    ///
+    /// # Errors
+    ///
+    /// When the listener cannot be used, or TLS not set up.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn new(
+        listener: net::TcpListener,
+        router: Router,
+        pair: LivePair,
+        limits: Limits,
+        ready: Latch,
+    ) -> Result<Self, ServerError> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            router,
+            tls: tls::server_config(&pair)?,
+            pair,
+            limits,
+            ready,
+        })
+    }
+
+    /// Where it listens; the real port when 0 was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the shutdown, then drains:
+    ///
+    /// 1. From the first moment on every HTTP/1.1 answer says `Connection: close` and HTTP/2
+    ///    connections get a GOAWAY, while new connections are still accepted for the delay.
+    /// 2. After the delay nothing new is accepted, idle connections are closed, open requests are
+    ///    finished.
+    /// 3. At the drain deadline, or at once on an abort, whatever is left is dropped.
+    pub async fn run(self, shutdown: Shutdown) {
+        let connections = Group::new("connection");
+        let (orders, _) = watch::channel(Orders::default());
+        let acceptor = Acceptor::new(&self, orders.clone(), connections.clone());
+
+        tokio::select! {
+            biased;
+            () = shutdown.aborted() => return,
+            () = self.delay_over(&shutdown, &orders) => {}
+            () = acceptor.run() => {}
+            () = self.prove_ready() => {}
+        }
+        acceptor.take_what_waits();
+        drop(acceptor);
+        drop(self.listener);
+
+        orders.send_modify(|now| now.stage = Stage::Stopping);
+        tokio::select! {
+            () = shutdown.aborted() => {}
+            end = timeout(self.limits.drain_deadline, connections.finished()) => {
+                if end.is_err() {
+                    let open = connections.len();
+                    tracing::warn!(open, "drain deadline reached: dropping what is still open");
+                }
+            }
+        }
+        // The connections see that nobody gives orders any more, and end.
+        drop(orders);
+    }
+
+    async fn delay_over(&self, shutdown: &Shutdown, orders: &watch::Sender<Orders>) {
+        shutdown.draining().await;
+        self.ready.close("shutting down");
+        orders.send_modify(|now| now.stage = Stage::Draining);
+        sleep(self.limits.shutdown_delay).await;
+    }
+
+    /// Opens the latch when the listener answers, and then waits for ever.
+    async fn prove_ready(&self) {
+        while let Err(error) = probe::probe_own_listener(self.address, &self.pair).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the server does not answer itself"
+            );
+            self.ready.close(error.to_string());
+            sleep(PROBE_PAUSE).await;
+        }
+        self.ready.open();
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,319 @@
+//! The serving pair: a certificate chain and its key, known to be usable.
+//!
+//! Owns the one answer to "may we serve with this". A [`ServingPair`] that exists has been parsed,
+//! its key belongs to its first certificate, and that certificate was valid at the time given. It
+//! must not know where the bytes came from, and never shows the key to anybody but rustls.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SigningKey};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::pem::{self, Block, NotPem};
+
+/// A certificate chain and its key that parsed, match, and were valid at the time of making.
+#[derive(Clone)]
+pub struct ServingPair {
+    certified: Arc<CertifiedKey>,
+    subject: String,
+    not_before: Timestamp,
+    not_after: Timestamp,
+}
+
+/// Why a certificate and a key cannot be served with. The messages speak of "the certificate" and
+/// "the key"; whoever read them from somewhere says from where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PairError {
+    /// The certificate is not PEM.
+    #[error("the certificate {0}")]
+    CertificateNotPem(NotPem),
+    /// The key is not PEM.
+    #[error("the key {0}")]
+    KeyNotPem(NotPem),
+    /// There is no certificate where one belongs.
+    #[error("the certificate has no CERTIFICATE block (found: {found})")]
+    NoCertificate {
+        /// The labels of the blocks there are, or `nothing`.
+        found: String,
+    },
+    /// A certificate that cannot be parsed.
+    #[error("certificate {position} of the chain is not an X.509 certificate: {why}")]
+    BadCertificate {
+        /// Its place in the file, from 1.
+        position: usize,
+        /// What the parser said.
+        why: String,
+    },
+    /// There is no private key where one belongs.
+    #[error(
+        "the key has no private key block (found: {found}); expected PRIVATE KEY, RSA PRIVATE KEY or EC PRIVATE KEY"
+    )]
+    NoKey {
+        /// The labels of the blocks there are, or `nothing`.
+        found: String,
+    },
+    /// More than one private key: it is not for us to choose.
+    #[error("the key has {count} private keys; expected exactly one")]
+    SeveralKeys {
+        /// How many.
+        count: usize,
+    },
+    /// A key that needs a passphrase.
+    #[error("the key is encrypted; decrypt it with `openssl pkey -in KEY -out PLAIN`")]
+    EncryptedKey,
+    /// A key that cannot be parsed or is of a kind that TLS has no use for.
+    #[error(
+        "the key cannot be used: {why}; expected RSA of 2048 bits or more, ECDSA on P-256, P-384 or P-521, or Ed25519"
+    )]
+    BadKey {
+        /// What the parser said.
+        why: String,
+    },
+    /// The key belongs to a certificate further down: the CA was put first.
+    #[error(
+        "the chain is in the wrong order: the key belongs to certificate {position} ({subject}), which must come first, followed by its issuers"
+    )]
+    WrongOrder {
+        /// The place of the certificate that the key belongs to, from 1.
+        position: usize,
+        /// Its subject.
+        subject: String,
+    },
+    /// The key is that of another certificate.
+    #[error(
+        "the key does not belong to the certificate ({subject}); were they read in the middle of an update, or are they from two different pairs?"
+    )]
+    OtherKey {
+        /// The subject of the first certificate.
+        subject: String,
+    },
+    /// The certificate is no longer valid.
+    #[error("the certificate ({subject}) expired at {not_after}, it is now {now}; renew it")]
+    Expired {
+        /// Its subject.
+        subject: String,
+        /// Until when it was valid.
+        not_after: Timestamp,
+        /// The clock it was compared with.
+        now: Timestamp,
+    },
+    /// The certificate is not valid yet.
+    #[error(
+        "the certificate ({subject}) is not valid before {not_before}, it is now {now}; check the clocks"
+    )]
+    NotYetValid {
+        /// Its subject.
+        subject: String,
+        /// From when it is valid.
+        not_before: Timestamp,
+        /// The clock it was compared with.
+        now: Timestamp,
+    },
+}
+
+impl ServingPair {
+    /// Reads a chain (leaf first, then its issuers) and the leaf's private key from PEM.
+    ///
+    /// Keys may be PKCS#8, PKCS#1 or SEC1. Blocks of other kinds and text around the blocks are
+    /// passed over, so that one combined file can be given for both.
+    ///
+    /// # Errors
+    ///
+    /// One variant of [`PairError`] for each reason not to serve with it at `now`.
+    pub fn from_pem(cert_pem: &[u8], key_pem: &[u8], now: Timestamp) -> Result<Self, PairError> {
+        let chain = read_chain(cert_pem)?;
+        let key = read_key(key_pem)?;
+        let leaf = Leaf::parse(&chain, 0)?;
+        check_match(&chain, &key, &leaf.subject)?;
+        leaf.check_time(now)?;
+        Ok(Self {
+            certified: Arc::new(CertifiedKey::new(chain, key)),
+            subject: leaf.subject,
+            not_before: leaf.not_before,
+            not_after: leaf.not_after,
+        })
+    }
+
+    /// Until when the leaf is valid.
+    #[must_use]
+    pub fn not_after(&self) -> Timestamp {
+        self.not_after
+    }
+
+    /// From when the leaf is valid.
+    #[must_use]
+    pub fn not_before(&self) -> Timestamp {
+        self.not_before
+    }
+
+    /// The leaf's subject, as `CN=meshgate`.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// The whole chain, leaf first, as it is sent to clients.
+    #[must_use]
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.certified.cert
+    }
+
+    /// What rustls serves with.
+    #[must_use]
+    pub fn certified_key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.certified)
+    }
+}
+
+impl fmt::Debug for ServingPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServingPair")
+            .field("subject", &self.subject)
+            .field("not_before", &self.not_before)
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is looked at in a certificate.
+struct Leaf {
+    subject: String,
+    not_before: Timestamp,
+    not_after: Timestamp,
+}
+
+impl Leaf {
+    fn parse(chain: &[CertificateDer<'static>], index: usize) -> Result<Self, PairError> {
+        let bad = |why: String| PairError::BadCertificate {
+            position: index + 1,
+            why,
+        };
+        let der = chain.get(index).ok_or_else(|| bad("missing".to_owned()))?;
+        let (_, parsed) = X509Certificate::from_der(der).map_err(|e| bad(e.to_string()))?;
+        let time = |seconds| Timestamp::from_second(seconds).map_err(|e| bad(e.to_string()));
+        Ok(Self {
+            subject: parsed.subject().to_string(),
+            not_before: time(parsed.validity().not_before.timestamp())?,
+            not_after: time(parsed.validity().not_after.timestamp())?,
+        })
+    }
+
+    fn check_time(&self, now: Timestamp) -> Result<(), PairError> {
+        let subject = self.subject.clone();
+        if now > self.not_after {
+            return Err(PairError::Expired {
+                subject,
+                not_after: self.not_after,
+                now,
+            });
+        }
+        if now < self.not_before {
+            return Err(PairError::NotYetValid {
+                subject,
+                not_before: self.not_before,
+                now,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
+    let blocks = pem::blocks(pem).map_err(PairError::CertificateNotPem)?;
+    let found = labels(&blocks);
+    let chain: Vec<_> = blocks
+        .into_iter()
+        .filter(|block| {
+            matches!(
+                block.label.as_str(),
+                "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE"
+            )
+        })
+        .map(|block| CertificateDer::from(without_trust(block)))
+        .collect();
+    if chain.is_empty() {
+        return Err(PairError::NoCertificate { found });
+    }
+    for index in 1..chain.len() {
+        Leaf::parse(&chain, index)?;
+    }
+    Ok(chain)
+}
+
+/// `openssl x509 -trustout` appends its own data to the certificate; clients want none of it.
+fn without_trust(block: Block) -> Vec<u8> {
+    if block.label != "TRUSTED CERTIFICATE" {
+        return block.der;
+    }
+    let extra = X509Certificate::from_der(&block.der).map_or(0, |(rest, _)| rest.len());
+    let mut der = block.der;
+    der.truncate(der.len() - extra);
+    der
+}
+
+fn read_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, PairError> {
+    let blocks = pem::blocks(pem).map_err(PairError::KeyNotPem)?;
+    let found = labels(&blocks);
+    let mut keys: Vec<_> = blocks
+        .into_iter()
+        .filter(|block| block.label.ends_with("PRIVATE KEY"))
+        .collect();
+    if keys.len() > 1 {
+        return Err(PairError::SeveralKeys { count: keys.len() });
+    }
+    let Some(block) = keys.pop() else {
+        return Err(PairError::NoKey { found });
+    };
+    if block.encrypted || block.label == "ENCRYPTED PRIVATE KEY" {
+        return Err(PairError::EncryptedKey);
+    }
+    let der = match block.label.as_str() {
+        "PRIVATE KEY" => PrivateKeyDer::Pkcs8(block.der.into()),
+        "RSA PRIVATE KEY" => PrivateKeyDer::Pkcs1(block.der.into()),
+        "EC PRIVATE KEY" => PrivateKeyDer::Sec1(block.der.into()),
+        other => {
+            return Err(PairError::BadKey {
+                why: format!("{other} is of a kind that TLS does not use here"),
+            });
+        }
+    };
+    aws_lc_rs::sign::any_supported_type(&der).map_err(|e| PairError::BadKey { why: e.to_string() })
+}
+
+fn check_match(
+    chain: &[CertificateDer<'static>],
+    key: &Arc<dyn SigningKey>,
+    subject: &str,
+) -> Result<(), PairError> {
+    let belongs = |cert: &CertificateDer<'static>| {
+        CertifiedKey::new(vec![cert.clone()], Arc::clone(key))
+            .keys_match()
+            .is_ok()
+    };
+    match chain.iter().position(belongs) {
+        Some(0) => Ok(()),
+        Some(index) => Err(PairError::WrongOrder {
+            position: index + 1,
+            subject: Leaf::parse(chain, index)?.subject,
+        }),
+        None => Err(PairError::OtherKey {
+            subject: subject.to_owned(),
+        }),
+    }
+}
+
+fn labels(blocks: &[Block]) -> String {
+    let all: Vec<_> = blocks.iter().map(|block| block.label.as_str()).collect();
+    if all.is_empty() {
+        "nothing".to_owned()
+    } else {
+        all.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

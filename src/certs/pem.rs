@@ -1,0 +1,169 @@
+//! Splitting a PEM file into its blocks, in every form that tools and editors leave behind.
+//!
+//! Own code rather than a library's iterator, because the refusals need what iterators skip: the
+//! labels of unknown blocks, encryption headers, and the line at which something broke. Text
+//! around the blocks, CRLF, indentation, a byte order mark and a missing last newline are fine.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// One block between a BEGIN and an END line.
+pub(super) struct Block {
+    /// What stands after BEGIN, as `EC PRIVATE KEY`.
+    pub(super) label: String,
+    /// The decoded content; of no meaning when `encrypted`.
+    pub(super) der: Vec<u8>,
+    /// The old OpenSSL form of encryption, announced by a header inside the block.
+    pub(super) encrypted: bool,
+}
+
+/// Why a file is not PEM.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotPem {
+    /// The file holds nothing.
+    #[error("is empty")]
+    Empty,
+    /// DER or PKCS#12 in place of PEM.
+    #[error(
+        "is binary (DER or PKCS#12); convert it to PEM with `openssl x509 -inform der`, `openssl pkey -inform der` or `openssl pkcs12 -nodes`"
+    )]
+    Binary,
+    /// An editor saved it in UTF-16.
+    #[error("is UTF-16 text; save it as UTF-8")]
+    Utf16,
+    /// A block without its end, as in a file that is still being written.
+    #[error(
+        "has a {label} block that begins at line {line} and does not end; is the file cut off?"
+    )]
+    Unfinished {
+        /// What stands after BEGIN.
+        label: String,
+        /// The line of BEGIN, from 1.
+        line: usize,
+    },
+    /// A block that is not base64.
+    #[error("has a {label} block at line {line} that is not base64")]
+    NotBase64 {
+        /// What stands after BEGIN.
+        label: String,
+        /// The line of BEGIN, from 1.
+        line: usize,
+    },
+}
+
+/// All blocks of a file, in order; none when it is text without any.
+pub(super) fn blocks(file: &[u8]) -> Result<Vec<Block>, NotPem> {
+    let text = text_of(file)?;
+    let mut found = Vec::new();
+    let mut lines = text.lines().map(str::trim).zip(1..);
+    while let Some((line, number)) = lines.next() {
+        if let Some(label) = marker(line, "-----BEGIN ") {
+            found.push(block(label, number, &mut lines)?);
+        }
+    }
+    Ok(found)
+}
+
+fn block<'a>(
+    label: &str,
+    begin: usize,
+    lines: &mut impl Iterator<Item = (&'a str, usize)>,
+) -> Result<Block, NotPem> {
+    let mut base64 = String::new();
+    let mut encrypted = false;
+    for (line, _) in lines {
+        if marker(line, "-----END ") == Some(label) {
+            let der = if encrypted {
+                Vec::new()
+            } else {
+                STANDARD.decode(&base64).map_err(|_| NotPem::NotBase64 {
+                    label: label.to_owned(),
+                    line: begin,
+                })?
+            };
+            return Ok(Block {
+                label: label.to_owned(),
+                der,
+                encrypted,
+            });
+        }
+        if line.starts_with("-----") {
+            break;
+        }
+        // Headers inside a block: `Proc-Type: 4,ENCRYPTED`, `Bag Attributes` and the like.
+        if line.contains(':') {
+            encrypted |= line.contains("ENCRYPTED");
+        } else {
+            base64.extend(line.chars().filter(|c| !c.is_whitespace()));
+        }
+    }
+    Err(NotPem::Unfinished {
+        label: label.to_owned(),
+        line: begin,
+    })
+}
+
+fn marker<'a>(line: &'a str, start: &str) -> Option<&'a str> {
+    line.strip_prefix(start)?.strip_suffix("-----")
+}
+
+fn text_of(file: &[u8]) -> Result<Cow<'_, str>, NotPem> {
+    let file = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
+    if file.starts_with(b"\xff\xfe") || file.starts_with(b"\xfe\xff") {
+        return Err(NotPem::Utf16);
+    }
+    if file.iter().all(u8::is_ascii_whitespace) {
+        return Err(NotPem::Empty);
+    }
+    // Comments around the blocks may be in any old encoding, so bytes that are not UTF-8 are no
+    // reason to refuse; a file that holds such bytes and no block at all is binary.
+    let text = String::from_utf8_lossy(file);
+    let broken = matches!(text, Cow::Owned(_)) || text.contains('\0');
+    if broken && !text.contains("-----BEGIN ") {
+        return Err(NotPem::Binary);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_indentation_crlf_and_a_bom_are_fine() {
+        let file = "\u{feff}subject=CN = x\r\n  -----BEGIN A-----\r\n  aGVs\r\n  bG8=\r\n  -----END A-----\r\nafter\r\n-----BEGIN B-----\naGk=\n-----END B-----";
+        let found = blocks(file.as_bytes()).unwrap();
+        let read: Vec<_> = found
+            .iter()
+            .map(|one| (one.label.as_str(), one.der.as_slice()))
+            .collect();
+        assert_eq!(read, [("A", &b"hello"[..]), ("B", &b"hi"[..])]);
+    }
+
+    #[test]
+    fn what_is_not_pem_says_so() {
+        let why = |file: &[u8]| blocks(file).err();
+        assert_eq!(why(b" \n"), Some(NotPem::Empty));
+        assert_eq!(why(b"\x30\x82\x01\x0a\xff\xfe"), Some(NotPem::Binary));
+        assert_eq!(why(b"\xff\xfe-\0-\0"), Some(NotPem::Utf16));
+        let cut = NotPem::Unfinished {
+            label: "A".to_owned(),
+            line: 2,
+        };
+        assert_eq!(why(b"x\n-----BEGIN A-----\naGk="), Some(cut.clone()));
+        assert_eq!(
+            why(b"x\n-----BEGIN A-----\naGk=\n-----BEGIN A-----\n-----END A-----"),
+            Some(cut)
+        );
+        assert_eq!(
+            why(b"-----BEGIN A-----\n???\n-----END A-----"),
+            Some(NotPem::NotBase64 {
+                label: "A".to_owned(),
+                line: 1
+            })
+        );
+        assert_eq!(blocks(b"only words").map(|found| found.len()), Ok(0));
+    }
+}

@@ -1,0 +1,284 @@
+//! The certificate files of a standalone server: made if there are none, else loaded.
+//!
+//! Owns the folder of `--certs-dir`. A throw-away CA's key exists only while its one certificate
+//! is signed and is never written anywhere.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::files::{self, FilesError};
+use super::issue::{Authority, IssueError, Request};
+use super::pair::{PairError, ServingPair};
+use super::pem;
+
+/// By this subject a CA is known to be ours to replace; nobody else would take the name.
+const CA_NAME: &str = "meshgate throw-away CA";
+const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const CA_FILE: &str = "ca.crt";
+const CERT_FILE: &str = "tls.crt";
+const KEY_FILE: &str = "tls.key";
+
+/// The certificate folder as it is after [`prepare`].
+#[derive(Debug)]
+pub struct Prepared {
+    /// What to serve with.
+    pub pair: ServingPair,
+    /// The file of the CA that callers have to trust; `None` when only a pair was given.
+    pub ca_path: Option<PathBuf>,
+    /// Whether the files were there or have just been made.
+    pub origin: Origin,
+    /// The certificate file, for whoever follows it.
+    pub cert_path: PathBuf,
+    /// The key file, for whoever follows it.
+    pub key_path: PathBuf,
+}
+
+/// Where the files came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// They were there.
+    Found,
+    /// There were none, so they have been made.
+    Made,
+    /// Throw-away ones were there but of no more use (expired, or for another address).
+    MadeAnew,
+}
+
+/// Why the folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ThrowawayError {
+    /// Some files are there and some are missing.
+    #[error(
+        "{} has {present} but not {missing}; add what is missing, or remove the rest to have throw-away certificates made", dir.display()
+    )]
+    Incomplete {
+        /// The folder.
+        dir: PathBuf,
+        /// The names that are there.
+        present: String,
+        /// The names that are not.
+        missing: String,
+    },
+    /// The files that were given cannot be served with.
+    #[error("the certificates given in {} cannot be used; replace them, or remove all three files to have throw-away ones made", dir.display())]
+    Given {
+        /// The folder.
+        dir: PathBuf,
+        /// Why not.
+        source: FilesError,
+    },
+    /// Throw-away certificates could not be made.
+    #[error("cannot make throw-away certificates")]
+    Issue(#[from] IssueError),
+    /// What was just made does not load; a bug of ours.
+    #[error("the throw-away certificates just made cannot be used")]
+    Made(#[source] PairError),
+    /// A file could not be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// Makes sure that `dir` holds a serving pair, and loads it.
+///
+/// Nothing there: a CA and a certificate for localhost, the loopback addresses and `listen` are
+/// made, valid 30 days. Throw-away ones that have expired or do not name `listen` are made anew.
+/// Given ones are loaded as they are.
+///
+/// # Errors
+///
+/// Files that are incomplete, given ones that are refused, and a folder that cannot be written.
+pub fn prepare(dir: &Path, listen: IpAddr, now: Timestamp) -> Result<Prepared, ThrowawayError> {
+    let folder = Folder::at(dir);
+    let has = |path: &Path| path.exists();
+    match (has(&folder.ca), has(&folder.cert), has(&folder.key)) {
+        (false, false, false) => folder.make(listen, now, Origin::Made),
+        (ca, true, true) => folder.load(ca, listen, now),
+        present => Err(folder.incomplete(present)),
+    }
+}
+
+struct Folder {
+    dir: PathBuf,
+    ca: PathBuf,
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+impl Folder {
+    fn at(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            ca: dir.join(CA_FILE),
+            cert: dir.join(CERT_FILE),
+            key: dir.join(KEY_FILE),
+        }
+    }
+
+    fn load(
+        &self,
+        has_ca: bool,
+        listen: IpAddr,
+        now: Timestamp,
+    ) -> Result<Prepared, ThrowawayError> {
+        let ours = has_ca && is_throwaway(&self.ca);
+        match files::load(&self.cert, &self.key, now) {
+            Ok(pair) if ours && !covers(&pair, listen) => self.make(listen, now, Origin::MadeAnew),
+            Ok(pair) => Ok(self.prepared(pair, has_ca, Origin::Found)),
+            Err(FilesError::Pair {
+                source: PairError::Expired { .. },
+                ..
+            }) if ours => self.make(listen, now, Origin::MadeAnew),
+            Err(source) => Err(ThrowawayError::Given {
+                dir: self.dir.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn make(
+        &self,
+        listen: IpAddr,
+        now: Timestamp,
+        origin: Origin,
+    ) -> Result<Prepared, ThrowawayError> {
+        let authority = Authority::new(CA_NAME, LIFETIME, now)?;
+        let request = Request {
+            name: "meshgate",
+            dns_names: &["localhost".to_owned()],
+            addresses: &addresses(listen),
+            lifetime: LIFETIME,
+        };
+        let issued = authority.issue(&request, now)?;
+        let (cert, key) = (issued.cert_pem.as_bytes(), issued.key_pem.as_bytes());
+        let pair = ServingPair::from_pem(cert, key, now).map_err(ThrowawayError::Made)?;
+
+        fs::create_dir_all(&self.dir).map_err(|source| ThrowawayError::Write {
+            path: self.dir.clone(),
+            source,
+        })?;
+        write(&self.key, key, 0o600)?;
+        write(&self.cert, cert, 0o644)?;
+        write(&self.ca, authority.cert_pem().as_bytes(), 0o644)?;
+        Ok(self.prepared(pair, true, origin))
+    }
+
+    fn prepared(&self, pair: ServingPair, has_ca: bool, origin: Origin) -> Prepared {
+        Prepared {
+            pair,
+            ca_path: has_ca.then(|| self.ca.clone()),
+            origin,
+            cert_path: self.cert.clone(),
+            key_path: self.key.clone(),
+        }
+    }
+
+    fn incomplete(&self, (ca, cert, key): (bool, bool, bool)) -> ThrowawayError {
+        let named = |wanted: bool| {
+            let names = [(ca, CA_FILE), (cert, CERT_FILE), (key, KEY_FILE)];
+            let chosen: Vec<_> = names
+                .iter()
+                // A pair without its CA is complete, so the CA is never what is missing.
+                .filter(|(there, name)| *there == wanted && (wanted || *name != CA_FILE))
+                .map(|(_, name)| *name)
+                .collect();
+            chosen.join(" and ")
+        };
+        ThrowawayError::Incomplete {
+            dir: self.dir.clone(),
+            present: named(true),
+            missing: named(false),
+        }
+    }
+}
+
+fn addresses(listen: IpAddr) -> Vec<IpAddr> {
+    let mut all: Vec<IpAddr> = vec![
+        std::net::Ipv4Addr::LOCALHOST.into(),
+        std::net::Ipv6Addr::LOCALHOST.into(),
+    ];
+    // "All addresses" is not an address that anybody could call.
+    if !listen.is_unspecified() && !all.contains(&listen) {
+        all.push(listen);
+    }
+    all
+}
+
+fn is_throwaway(ca: &Path) -> bool {
+    let Ok(file) = files::read(ca) else {
+        return false;
+    };
+    let Ok(blocks) = pem::blocks(&file) else {
+        return false;
+    };
+    blocks.first().is_some_and(|block| {
+        X509Certificate::from_der(&block.der).is_ok_and(|(_, cert)| {
+            let mut names = cert.subject().iter_common_name();
+            names
+                .next()
+                .is_some_and(|name| name.as_str() == Ok(CA_NAME))
+        })
+    })
+}
+
+fn covers(pair: &ServingPair, listen: IpAddr) -> bool {
+    let Some(Ok((_, leaf))) = pair
+        .chain()
+        .first()
+        .map(|der| X509Certificate::from_der(der))
+    else {
+        return false;
+    };
+    let Ok(Some(names)) = leaf.subject_alternative_name() else {
+        return false;
+    };
+    let mut named = Vec::new();
+    for name in &names.value.general_names {
+        if let GeneralName::IPAddress(bytes) = name {
+            named.push(*bytes);
+        }
+    }
+    addresses(listen).iter().all(|wanted| match wanted {
+        IpAddr::V4(v4) => named.contains(&v4.octets().as_slice()),
+        IpAddr::V6(v6) => named.contains(&v6.octets().as_slice()),
+    })
+}
+
+/// Writes a file so that readers see the old content or the new, never a part, and nobody but the
+/// owner can read a key even for a moment.
+fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), ThrowawayError> {
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let written = write_new(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|source| {
+        // What is left of a failed attempt is only in the way; the first error is the one to tell.
+        drop(fs::remove_file(&temporary));
+        ThrowawayError::Write {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
+
+fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests;

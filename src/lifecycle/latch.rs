@@ -1,0 +1,130 @@
+//! Readiness as a set of named conditions, each held by whoever can say whether it is met.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+/// All conditions that must be met before the program may be called ready.
+///
+/// Clones are handles to the same set. No condition at all counts as ready.
+#[derive(Clone, Debug, Default)]
+pub struct Latches {
+    all: Arc<RwLock<Vec<Condition>>>,
+}
+
+/// One condition as it stands at the moment of asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The name under which it is shown and can be asked for.
+    pub name: &'static str,
+    /// `Ok` with a remark (often empty) when it is met, `Err` with the reason when it is not.
+    pub state: Result<String, String>,
+}
+
+/// The handle of one condition. Dropping it changes nothing.
+#[derive(Clone, Debug)]
+pub struct Latch {
+    all: Arc<RwLock<Vec<Condition>>>,
+    position: usize,
+}
+
+impl Latches {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a condition that is closed ("not yet") until its latch is opened. Adding a name again
+    /// gives another handle to the condition that is already there.
+    #[must_use = "a latch that nobody holds can never be opened"]
+    pub fn add(&self, name: &'static str) -> Latch {
+        let mut all = self.all.write();
+        let position = all
+            .iter()
+            .position(|one| one.name == name)
+            .unwrap_or_else(|| {
+                all.push(Condition {
+                    name,
+                    state: Err("not yet".to_owned()),
+                });
+                all.len() - 1
+            });
+        Latch {
+            all: Arc::clone(&self.all),
+            position,
+        }
+    }
+
+    /// Every condition, in the order in which they were added.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Condition> {
+        self.all.read().clone()
+    }
+
+    /// Whether every condition is met.
+    #[must_use]
+    pub fn all_open(&self) -> bool {
+        self.all.read().iter().all(|one| one.state.is_ok())
+    }
+}
+
+impl Latch {
+    /// The condition is met.
+    pub fn open(&self) {
+        self.set(Ok(String::new()));
+    }
+
+    /// The condition is met, and there is something to say about it ("events are 40 s old").
+    pub fn open_with(&self, remark: impl Into<String>) {
+        self.set(Ok(remark.into()));
+    }
+
+    /// The condition is not met, and why.
+    pub fn close(&self, why: impl Into<String>) {
+        self.set(Err(why.into()));
+    }
+
+    fn set(&self, state: Result<String, String>) {
+        if let Some(one) = self.all.write().get_mut(self.position) {
+            one.state = state;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_only_when_all_are_open_and_listed_in_order() {
+        let latches = Latches::new();
+        assert!(latches.all_open());
+        let view = latches.add("view");
+        let listener = latches.add("listener");
+        assert!(!latches.all_open());
+
+        view.open();
+        listener.close("handshake failed");
+        let names: Vec<_> = latches.conditions().iter().map(|one| one.name).collect();
+        assert_eq!(names, ["view", "listener"]);
+        assert_eq!(
+            latches.conditions()[1].state,
+            Err("handshake failed".to_owned())
+        );
+
+        listener.open_with("answered in 2 ms");
+        assert!(latches.all_open());
+        view.close("lost");
+        assert!(!latches.all_open());
+    }
+
+    #[test]
+    fn adding_a_name_again_gives_the_same_condition() {
+        let latches = Latches::new();
+        latches.add("view").open();
+        latches.add("view").close("gone");
+        assert_eq!(latches.conditions().len(), 1);
+        assert!(!latches.all_open());
+    }
+}

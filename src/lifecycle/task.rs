@@ -1,0 +1,232 @@
+//! Every task has a name, is watched, and stops by the one [`Shutdown`].
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use super::Shutdown;
+
+/// The program's long-running tasks.
+///
+/// Each is expected to run until the drain begins. One that ends or panics before that takes the
+/// program down in order: it is better to be restarted than to run on without, say, the watch.
+/// Clones are handles to the same set.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    shutdown: Shutdown,
+    tracker: TaskTracker,
+    failures: Arc<Mutex<Vec<TaskFailure>>>,
+}
+
+/// A task that ended when it should not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskFailure {
+    /// It returned before anybody had asked the program to stop.
+    #[error("task {name} ended although nobody had asked it to")]
+    Ended {
+        /// The name it was started under.
+        name: &'static str,
+    },
+    /// It panicked, at whatever time.
+    #[error("task {name} panicked: {message}")]
+    Panicked {
+        /// The name it was started under.
+        name: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+}
+
+/// Many short tasks of one kind (connections, requests): they may end at any time, and a panic in
+/// one is its own affair.
+#[derive(Clone, Debug)]
+pub struct Group {
+    name: &'static str,
+    tracker: TaskTracker,
+}
+
+impl Tasks {
+    /// An empty set that stops by, and reports to, `shutdown`.
+    #[must_use]
+    pub fn new(shutdown: Shutdown) -> Self {
+        Self {
+            shutdown,
+            tracker: TaskTracker::new(),
+            failures: Arc::default(),
+        }
+    }
+
+    /// The shutdown that these tasks obey.
+    #[must_use]
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    /// Starts a task that lives as long as the program. It should end by itself once the shutdown
+    /// drains; it is dropped when the shutdown aborts.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn spawn<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shutdown = self.shutdown.clone();
+        let failures = Arc::clone(&self.failures);
+        let watched = async move {
+            // Not unwind-safe by type, but what the task held is dropped with it.
+            let caught = AssertUnwindSafe(task).catch_unwind();
+            let outcome = tokio::select! {
+                outcome = caught => outcome,
+                () = shutdown.aborted() => return,
+            };
+            let failure = match outcome {
+                Ok(()) if shutdown.is_draining() => return,
+                Ok(()) => TaskFailure::Ended { name },
+                Err(payload) => TaskFailure::Panicked {
+                    name,
+                    message: panic_message(payload.as_ref()),
+                },
+            };
+            tracing::error!("{failure}; stopping the program");
+            shutdown.drain(failure.to_string());
+            failures.lock().push(failure);
+        };
+        let span = tracing::error_span!("task", name);
+        spawn_detached(self.tracker.track_future(watched.instrument(span)));
+    }
+
+    /// Waits until the shutdown has begun and every task has ended.
+    ///
+    /// # Errors
+    ///
+    /// The first task that ended or panicked when it should not have, if any did.
+    pub async fn finished(&self) -> Result<(), TaskFailure> {
+        self.shutdown.draining().await;
+        self.tracker.close();
+        self.tracker.wait().await;
+        match self.failures.lock().first() {
+            Some(first) => Err(first.clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Group {
+    /// An empty group; `name` is the name of the span around each of its tasks.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            tracker: TaskTracker::new(),
+        }
+    }
+
+    /// Starts one short task.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn spawn<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let span = tracing::debug_span!("task", name = self.name);
+        spawn_detached(self.tracker.track_future(task.instrument(span)));
+    }
+
+    /// How many are running.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// Whether none is running.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tracker.is_empty()
+    }
+
+    /// Waits until none is running.
+    pub async fn finished(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place from which tasks are started"
+)]
+pub(super) fn spawn_detached<F>(task: F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    tokio::spawn(task);
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tasks_that_end_with_the_drain_are_no_failure() {
+        let tasks = Tasks::new(Shutdown::new());
+        let shutdown = tasks.shutdown().clone();
+        tasks.spawn("watch", async move { shutdown.draining().await });
+        tasks.shutdown().drain("test");
+        assert_eq!(tasks.finished().await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn an_early_end_stops_the_program_and_is_named() {
+        let tasks = Tasks::new(Shutdown::new());
+        tasks.spawn("watch", async {});
+        let failure = tasks.finished().await.unwrap_err();
+        assert_eq!(failure, TaskFailure::Ended { name: "watch" });
+        assert_eq!(
+            tasks.shutdown().cause(),
+            Some("task watch ended although nobody had asked it to")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_panic_stops_the_program_and_is_named() {
+        let tasks = Tasks::new(Shutdown::new());
+        tasks.spawn("watch", async { panic!("lost the {}", "plot") });
+        let failure = tasks.finished().await.unwrap_err();
+        assert_eq!(failure.to_string(), "task watch panicked: lost the plot");
+    }
+
+    #[tokio::test]
+    async fn an_abort_drops_what_does_not_end() {
+        let tasks = Tasks::new(Shutdown::new());
+        tasks.spawn("stuck", std::future::pending());
+        tasks.shutdown().abort("test");
+        assert_eq!(tasks.finished().await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_group_stays_there() {
+        let group = Group::new("connection");
+        group.spawn(async { panic!("only me") });
+        group.spawn(async {});
+        group.finished().await;
+        assert!(group.is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! The accept loop: takes connections as long as there is room, and starts a task for each.
+
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::sleep;
+
+use super::Server;
+use super::connection::{Connections, Orders};
+use crate::lifecycle::Group;
+
+/// After an error that will not go away by asking again at once, as when there are no more file
+/// descriptors. Without it the loop would take a whole core just when that core is needed.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts for one server.
+pub(super) struct Acceptor<'a> {
+    server: &'a Server,
+    connections: Arc<Connections>,
+    orders: watch::Sender<Orders>,
+    group: Group,
+    room: Arc<Semaphore>,
+}
+
+impl<'a> Acceptor<'a> {
+    pub(super) fn new(server: &'a Server, orders: watch::Sender<Orders>, group: Group) -> Self {
+        Self {
+            connections: Arc::new(Connections::new(server)),
+            orders,
+            group,
+            room: Arc::new(Semaphore::new(server.limits.max_connections as usize)),
+            server,
+        }
+    }
+
+    /// Accepts for ever.
+    pub(super) async fn run(&self) {
+        loop {
+            // Room first: who has to wait then waits in the kernel's queue and costs nothing.
+            let room = self.wait_for_room().await;
+            match self.server.listener.accept().await {
+                Ok((stream, _)) => self.start(stream, room),
+                Err(error) if is_of_one_caller(&error) => {}
+                Err(error) => {
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "cannot accept connections; trying again"
+                    );
+                    // Most likely out of descriptors, and the unused connections hold some.
+                    self.set_pressed(true);
+                    sleep(ERROR_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Takes the connections that the kernel has completed already: closing the listener would
+    /// reset them under callers who may have sent.
+    pub(super) fn take_what_waits(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        while let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
+            match self.server.listener.poll_accept(&mut context) {
+                Poll::Ready(Ok((stream, _))) => self.start(stream, room),
+                Poll::Ready(Err(_)) | Poll::Pending => return,
+            }
+        }
+    }
+
+    fn start(&self, stream: TcpStream, room: OwnedSemaphorePermit) {
+        let serve = Arc::clone(&self.connections).serve(stream, self.orders.subscribe());
+        self.group.spawn(holding(room, serve));
+    }
+
+    async fn wait_for_room(&self) -> OwnedSemaphorePermit {
+        let enough = self.server.limits.max_connections as usize / 8;
+        if self.orders.borrow().pressed && self.room.available_permits() > enough {
+            self.set_pressed(false);
+        }
+        let room = Arc::clone(&self.room);
+        if let Ok(permit) = room.try_acquire_owned() {
+            return permit;
+        }
+        self.set_pressed(true);
+        match Arc::clone(&self.room).acquire_owned().await {
+            Ok(permit) => permit,
+            // Never closed; if it were, nobody should be accepted any more.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn set_pressed(&self, pressed: bool) {
+        let changed = self.orders.send_if_modified(|now| {
+            let differs = now.pressed != pressed;
+            now.pressed = pressed;
+            differs
+        });
+        if changed && pressed {
+            let limit = self.server.limits.max_connections;
+            tracing::warn!(
+                limit,
+                "no room for more connections: callers wait, and connections that were never used are closed"
+            );
+        }
+    }
+}
+
+/// The place is free again when, and only when, the connection's task is over.
+async fn holding(room: OwnedSemaphorePermit, serve: impl Future<Output = ()>) {
+    serve.await;
+    drop(room);
+}
+
+fn is_of_one_caller(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,105 @@
+//! Taking a listening address.
+
+use std::io::{self, ErrorKind};
+use std::net::{self, Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpSocket;
+
+/// Connections that the kernel holds until they are accepted. A burst of creations comes on up to
+/// 50 connections from each API server at once; there is no reason to be stingy.
+const BACKLOG: u32 = 4096;
+
+/// An address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}{hint}; choose another address with {flag}")]
+pub struct BindError {
+    /// The address asked for.
+    pub address: SocketAddr,
+    /// The flag that sets it.
+    pub flag: &'static str,
+    hint: &'static str,
+    source: io::Error,
+}
+
+/// Listens on `address`; `flag` is what an error tells the reader to change.
+///
+/// `[::]` takes IPv4 callers too, and where there is no IPv6 at all `0.0.0.0` is taken in its
+/// place; the listener's own address says which it became.
+///
+/// # Errors
+///
+/// When the address is taken, not of this machine, or a port that only root may use.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub fn bind(address: SocketAddr, flag: &'static str) -> Result<net::TcpListener, BindError> {
+    let mut bound = listen(address);
+    if let Err(error) = &bound
+        && address.ip().is_unspecified()
+        && address.is_ipv6()
+        && no_ipv6(error)
+    {
+        tracing::info!("no IPv6 here, listening on IPv4 only");
+        bound = listen(SocketAddr::new(
+            Ipv4Addr::UNSPECIFIED.into(),
+            address.port(),
+        ));
+    }
+    bound.map_err(|source| BindError {
+        address,
+        flag,
+        hint: match source.kind() {
+            ErrorKind::AddrInUse => ": another program listens there",
+            ErrorKind::PermissionDenied => ": ports below 1024 take special rights",
+            ErrorKind::AddrNotAvailable => ": not an address of this machine",
+            _ => "",
+        },
+        source,
+    })
+}
+
+fn listen(address: SocketAddr) -> io::Result<net::TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    // So that a restart does not have to wait for the old connections' TIME_WAIT.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+fn no_ipv6(error: &io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = 97;
+    error.raw_os_error() == Some(EAFNOSUPPORT) || error.kind() == ErrorKind::AddrNotAvailable
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_taken_port_is_told_with_the_flag_to_change() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let first = bind(any, "--listen").unwrap();
+        let taken = first.local_addr().unwrap();
+        let error = bind(taken, "--admin-listen").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cannot listen on {taken}: another program listens there; choose another address with --admin-listen"
+            )
+        );
+    }
+
+    #[tokio::test]
+    async fn all_addresses_are_reached_over_ipv4_with_ipv6_or_without() {
+        let listener = bind("[::]:0".parse().unwrap(), "--listen").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        TcpStream::connect(("127.0.0.1", port)).unwrap();
+    }
+}

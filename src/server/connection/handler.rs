@@ -1,0 +1,95 @@
+//! Between hyper and the router: what is being answered, and whether it is the last answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::{Request, Response};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tower::Service;
+
+use super::activity::{Activity, Protocol};
+
+/// Answers the requests of one connection.
+pub(super) struct Handler {
+    router: Router,
+    activity: Arc<Activity>,
+    protocol: Protocol,
+}
+
+impl Handler {
+    pub(super) fn new(router: Router, activity: Arc<Activity>, protocol: Protocol) -> Self {
+        Self {
+            router,
+            activity,
+            protocol,
+        }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Handler {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let activity = Arc::clone(&self.activity);
+        let protocol = self.protocol;
+        let in_flight = activity.begin_request(!request.body().is_end_stream());
+        let request = request.map(|body| match protocol {
+            Protocol::H1 => Body::new(WatchedBody {
+                body,
+                activity: Arc::clone(&activity),
+            }),
+            Protocol::H2 => Body::new(body),
+        });
+        // A router is ready at any time, and a clone of it is one pointer.
+        let answer = self.router.clone().call(request);
+        Box::pin(async move {
+            let mut answer = answer.await?;
+            // A body that nobody reads stands between this answer and the next request; to wait
+            // for 100 MB only in order to keep the connection would serve nobody.
+            if protocol == Protocol::H1 && (activity.is_last_answer() || activity.body_left()) {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+            }
+            drop(in_flight);
+            Ok(answer)
+        })
+    }
+}
+
+/// A request's body that tells when it has been read to its end.
+struct WatchedBody {
+    body: Incoming,
+    activity: Arc<Activity>,
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.activity.body_complete();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,125 @@
+//! The socket side of a connection: sees bytes arrive, and closes without cutting answers off.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::activity::Activity;
+
+/// How long, and for how much, a client is listened to after the answer that it does not wait for.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 64 * 1024 * 1024;
+
+/// A stream whose reads are told to the connection's [`Activity`].
+pub(super) struct Watched<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    closing: Closing,
+}
+
+enum Closing {
+    /// Our side of the stream is still open.
+    No,
+    /// Our side is closed, and what the client still sends is thrown away.
+    Lingering {
+        until: Pin<Box<Sleep>>,
+        bytes_left: usize,
+    },
+    Done,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self {
+            stream,
+            activity,
+            closing: Closing::No,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Watched<S> {
+    /// Reads on after the end. Closing a socket with unread bytes resets it, and a reset makes
+    /// the client lose the answer that is on its way, the 413 that says what was wrong.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Closing::Lingering { until, bytes_left } = &mut self.closing else {
+            return Poll::Ready(());
+        };
+        let mut scratch = [0; 4096];
+        while *bytes_left > 0 {
+            if until.as_mut().poll(cx).is_ready() {
+                break;
+            }
+            let mut buffer = ReadBuf::new(&mut scratch);
+            let read = ready!(pin!(&mut self.stream).poll_read(cx, &mut buffer));
+            if read.is_err() || buffer.filled().is_empty() {
+                break;
+            }
+            *bytes_left = bytes_left.saturating_sub(buffer.filled().len());
+        }
+        self.closing = Closing::Done;
+        Poll::Ready(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.activity.bytes_read();
+        }
+        read
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(self.closing, Closing::No) {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.closing = if self.activity.body_left() {
+                Closing::Lingering {
+                    until: Box::pin(sleep(LINGER)),
+                    bytes_left: LINGER_BYTES,
+                }
+            } else {
+                Closing::Done
+            };
+        }
+        ready!(self.poll_linger(cx));
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,133 @@
+//! The server as its own client: does the listener answer a TLS handshake with the live pair?
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::tls::LivePair;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why the listener does not count as answering.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// Nobody accepts connections there.
+    #[error("cannot connect to {0}")]
+    Connect(SocketAddr, #[source] io::Error),
+    /// The handshake failed, or was answered with another certificate than the live one.
+    #[error("no TLS handshake with {0}")]
+    Handshake(SocketAddr, #[source] io::Error),
+    /// It took too long.
+    #[error("no TLS handshake with {0} within {DEADLINE:?}")]
+    TooLate(SocketAddr),
+    /// The TLS library refuses its settings.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Makes one TLS handshake with the listener at `address` (all addresses: over loopback) and
+/// expects the certificate of `pair` in answer.
+///
+/// # Errors
+///
+/// When nobody answers there within 5 s, or somebody who does not hold the live pair.
+pub async fn probe_own_listener(address: SocketAddr, pair: &LivePair) -> Result<(), ProbeError> {
+    let address = reachable(address);
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Pinned {
+            pair: pair.clone(),
+            provider,
+        }))
+        .with_no_client_auth();
+    let connector = TlsConnector::from(Arc::new(config));
+    let handshake = async {
+        let stream = TcpStream::connect(address)
+            .await
+            .map_err(|e| ProbeError::Connect(address, e))?;
+        connector
+            .connect(ServerName::IpAddress(address.ip().into()), stream)
+            .await
+            .map_err(|e| ProbeError::Handshake(address, e))
+    };
+    let stream = timeout(DEADLINE, handshake)
+        .await
+        .map_err(|_| ProbeError::TooLate(address))??;
+    drop(stream);
+    Ok(())
+}
+
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Trusts the live pair's own certificate and nothing else. Names and CAs are the clients'
+/// business; what is asked here is whether it is us who answer, with the key.
+struct Pinned {
+    pair: LivePair,
+    provider: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pinned").field(&self.pair).finish()
+    }
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.pair.current().chain().first() {
+            Some(ours) if ours == end_entity => Ok(ServerCertVerified::assertion()),
+            Some(_) | None => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
