@@ -1,2 +1,7 @@
-//! The `meshgate` program: parse, dispatch, exit code.
-fn main() {}
+//! The `meshgate` program: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    meshgate::cli::run()
+}

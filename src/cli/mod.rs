@@ -1,1 +1,66 @@
-//! TODO header
+//! The commands: the only place that prints, and the only one with `anyhow`.
+//!
+//! Composition roots live here (`serve`): build, wire, run, drain. What a command decides is
+//! decided elsewhere.
+
+mod completions;
+mod explain;
+mod output;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::telemetry::TelemetryArgs;
+
+use self::output::Exit;
+
+/// Keeps pods from starting without the sidecar they require.
+///
+/// meshgate is asked by the API server about every new pod. It refuses one that requires a
+/// sidecar (Linkerd, Istio, Vault, OpenTelemetry, Dapr, Kuma, Consul, or your own) until the
+/// injector of that sidecar can be called, says why, marks what it admits, and checks that the
+/// sidecar is really there.
+#[derive(Debug, Parser)]
+#[command(
+    name = "meshgate",
+    bin_name = "meshgate",
+    version,
+    max_term_width = 100
+)]
+#[command(after_help = "Try it without a cluster, in a clone of the project:
+  meshgate serve --standalone examples/cluster
+  meshgate explain -f examples/pods/deployment-linkerd.yaml --state examples/cluster
+
+Exit codes: 0 fine, 1 findings, 2 could not tell or could not run.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    telemetry: TelemetryArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer admission reviews over HTTPS
+    Serve(serve::ServeArgs),
+    /// Say what would become of the pods in a file, and why
+    Explain(explain::ExplainArgs),
+    /// Print completions for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Parses the arguments and runs the command.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let done = crate::telemetry::init(&cli.telemetry).map_err(anyhow::Error::from);
+    let done = done.and_then(|()| match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    });
+    output::exit_code(done)
+}
+
+type Done = anyhow::Result<Exit>;
