@@ -66,13 +66,15 @@ pub(super) fn print_value(format: Format, value: &impl Serialize) -> anyhow::Res
     }
 }
 
-/// A table without lines, as `kubectl` has it.
+/// A table without lines, as `kubectl` has it; without a header if that is empty.
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_style(NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
     table
 }
 
