@@ -43,7 +43,7 @@ pub(super) fn exit_code(done: anyhow::Result<Exit>) -> ExitCode {
                 text.push_str(&format!("  because {cause}\n"));
             }
             // Nobody is left to tell if standard error is closed.
-            _ = anstream::stderr().lock().write_all(text.as_bytes());
+            anstream::stderr().lock().write_all(text.as_bytes()).ok();
             ExitCode::from(2)
         }
     }

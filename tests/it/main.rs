@@ -1,1 +1,3 @@
 //! The one integration test binary: each extra binary would be another link of rustls.
+
+mod layers;

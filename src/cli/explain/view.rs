@@ -9,6 +9,44 @@ pub(super) fn text(explained: &[Explained]) -> String {
 }
 
 fn block(pod: &Explained) -> String {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    if pod
+        .injectors
+        .iter()
+        .all(|injector| injector.requirement == "notRequired")
+    {
+        let is_unknown = pod.gate.decision == UNKNOWN;
+        rows.push((
+            "requires",
+            if is_unknown { UNKNOWN } else { "nothing" }.to_owned(),
+        ));
+    }
+    for injector in &pod.injectors {
+        rows.push((word(injector), requirement(injector)));
+        rows.extend(
+            injector
+                .readiness
+                .iter()
+                .flat_map(state)
+                .map(|line| ("", line)),
+        );
+    }
+    rows.push(("gate", gate(&pod.gate)));
+    let checks = pod
+        .injectors
+        .iter()
+        .filter_map(|i| Some(format!("{}: {}", i.name, i.check.as_ref()?)));
+    rows.extend(checks.map(|check| ("check", check)));
+    rows.extend(
+        pod.warnings
+            .iter()
+            .map(|warning| ("warning", warning.clone())),
+    );
+
+    let mut table = output::table(&[]);
+    for (name, text) in rows {
+        table.add_row([name, text.as_str()]);
+    }
     let Explained {
         kind,
         name,
@@ -17,61 +55,8 @@ fn block(pod: &Explained) -> String {
         ..
     } = pod;
     let pods = if pod.template { "Pods of " } else { "" };
-    let mut table = output::table(&[]);
-    let mut row = |name: &str, text: String| {
-        table.add_row([name.to_owned(), text]);
-    };
-    let of_interest = pod
-        .injectors
-        .iter()
-        .filter(|injector| injector.requirement != "notRequired");
-    if of_interest.clone().count() == 0 {
-        let is_unknown = pod.gate.decision == UNKNOWN;
-        row(
-            "requires",
-            if is_unknown {
-                UNKNOWN.to_owned()
-            } else {
-                "nothing".to_owned()
-            },
-        );
-    }
-    for injector in &pod.injectors {
-        row(word(injector), requirement(injector));
-        if let Some(readiness) = &injector.readiness {
-            row("", state(readiness));
-            for endpoint in &readiness.endpoints {
-                row("", format!("  {}: {}", endpoint.name, endpoint.state));
-            }
-            for slice in &readiness.slices {
-                let managed_by = slice
-                    .managed_by
-                    .as_deref()
-                    .map(|by| format!(", kept by {by}"));
-                let managed_by = managed_by.unwrap_or_default();
-                row(
-                    "",
-                    format!(
-                        "  slice {}: endpoints {}{managed_by}",
-                        slice.name, slice.endpoints
-                    ),
-                );
-            }
-        }
-    }
-    row("gate", gate(&pod.gate));
-    for injector in &pod.injectors {
-        if let Some(check) = &injector.check {
-            row("check", format!("{}: {check}", injector.name));
-        }
-    }
-    for warning in &pod.warnings {
-        row("warning", warning.clone());
-    }
-    format!(
-        "{pods}{kind} {name} in namespace {namespace} ({origin})\n{}",
-        output::indented(&table)
-    )
+    let rows = output::indented(&table);
+    format!("{pods}{kind} {name} in namespace {namespace} ({origin})\n{rows}")
 }
 
 fn word(injector: &Injector) -> &'static str {
@@ -93,13 +78,33 @@ fn requirement(injector: &Injector) -> String {
     )
 }
 
-fn state(state: &State) -> String {
-    match state.state {
-        "usable" => output::good("usable") + ": " + &state.why,
-        "notUsable" => output::bad("not usable") + ": " + &state.why,
-        "notInstalled" => output::bad("not installed") + ": " + &state.why,
-        _ => output::unclear("unknown") + ": " + &state.why,
-    }
+/// The state of an injector, and below it what was counted.
+fn state(state: &State) -> Vec<String> {
+    let word = match state.state {
+        "usable" => output::good("usable"),
+        "notUsable" => output::bad("not usable"),
+        "notInstalled" => output::bad("not installed"),
+        _ => output::unclear(UNKNOWN),
+    };
+    let mut lines = vec![format!("{word}: {}", state.why)];
+    lines.extend(
+        state
+            .endpoints
+            .iter()
+            .map(|one| format!("  {}: {}", one.name, one.state)),
+    );
+    lines.extend(state.slices.iter().map(|slice| {
+        let managed_by = slice
+            .managed_by
+            .as_deref()
+            .map(|by| format!(", kept by {by}"));
+        let managed_by = managed_by.unwrap_or_default();
+        format!(
+            "  slice {}: endpoints {}{managed_by}",
+            slice.name, slice.endpoints
+        )
+    }));
+    lines
 }
 
 fn gate(gate: &Gate) -> String {
