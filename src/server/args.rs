@@ -98,13 +98,13 @@ impl ServerArgs {
     /// The address to serve HTTPS on.
     #[must_use]
     pub fn listen(&self, placement: Placement) -> SocketAddr {
-        self.listen.unwrap_or(placement.address(8443))
+        self.listen.unwrap_or_else(|| placement.address(8443))
     }
 
     /// The address of probes and metrics.
     #[must_use]
     pub fn admin_listen(&self, placement: Placement) -> SocketAddr {
-        self.admin_listen.unwrap_or(placement.address(8080))
+        self.admin_listen.unwrap_or_else(|| placement.address(8080))
     }
 
     /// The limits as given, with the defaults of `placement`.
