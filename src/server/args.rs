@@ -66,8 +66,9 @@ pub struct ServerArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     pub connection_age: Duration,
 
-    /// Most requests at once on one HTTP/2 connection
-    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = parse_count)]
+    /// Most requests at once on one HTTP/2 connection; at least 100, which clients count on before
+    /// they are told
+    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = parse_streams)]
     pub max_streams: u32,
 }
 
@@ -161,6 +162,15 @@ fn parse_count(text: &str) -> Result<u32, String> {
     }
 }
 
+fn parse_streams(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 100..) => Ok(count),
+        // Go's client (and others) sends up to 100 before it knows the limit; each one above the
+        // limit would be refused, and a refused call is a failed creation.
+        Ok(_) | Err(_) => Err("expected a whole number of at least 100".to_owned()),
+    }
+}
+
 fn parse_header_size(text: &str) -> Result<u32, String> {
     match text.parse() {
         // Below 8 KiB the HTTP library cannot go.
@@ -216,5 +226,6 @@ mod tests {
         assert!(parse(&["--header-time", "10"]).is_err());
         assert!(parse(&["--header-time=-10s"]).is_err());
         assert!(parse(&["--header-size", "100"]).is_err());
+        assert!(parse(&["--max-streams", "99"]).is_err());
     }
 }
