@@ -23,12 +23,12 @@ pub enum Placement {
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// Address of the HTTPS endpoints; port 0 takes any free one
-    /// [default: [::]:8443 in a cluster, 127.0.0.1:8443 standalone]
+    /// [default: all addresses, port 8443, in a cluster; 127.0.0.1:8443 standalone]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
 
     /// Address of probes and metrics (plain HTTP)
-    /// [default: [::]:8080 in a cluster, 127.0.0.1:8080 standalone]
+    /// [default: all addresses, port 8080, in a cluster; 127.0.0.1:8080 standalone]
     #[arg(long, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
 
