@@ -1,4 +1,11 @@
 //! The one integration test binary: each extra binary would be another link of rustls.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "everything here is a test; clippy only knows the functions marked as such"
+)]
 
 mod docs;
 mod layers;
+mod support;
+mod tls;
