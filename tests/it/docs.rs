@@ -23,9 +23,19 @@ fn every_reason_is_explained_and_no_other() {
     let page = page("docs/answers.md");
     let documented: Vec<&str> = first_cells(&page);
     let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
-    let start = documented.iter().position(|word| *word == reasons[0]).expect("the first reason");
-    assert_eq!(&documented[start..start + reasons.len()], reasons, "docs/answers.md");
-    assert!(documented[start + reasons.len()].starts_with("meshgate_"), "docs/answers.md");
+    let start = documented
+        .iter()
+        .position(|word| *word == reasons[0])
+        .expect("the first reason");
+    assert_eq!(
+        &documented[start..start + reasons.len()],
+        reasons,
+        "docs/answers.md"
+    );
+    assert!(
+        documented[start + reasons.len()].starts_with("meshgate_"),
+        "docs/answers.md"
+    );
 }
 
 #[test]
@@ -39,16 +49,30 @@ fn every_key_of_the_format_is_explained() {
         schemars::schema_for!(TermSpec),
         schemars::schema_for!(MeshedSpec),
     ] {
-        let properties = schema.get("properties").and_then(|p| p.as_object()).expect("properties");
-        missing.extend(properties.keys().filter(|key| !page.contains(key.as_str())).cloned());
+        let properties = schema
+            .get("properties")
+            .and_then(|p| p.as_object())
+            .expect("properties");
+        missing.extend(
+            properties
+                .keys()
+                .filter(|key| !page.contains(key.as_str()))
+                .cloned(),
+        );
     }
-    assert!(missing.is_empty(), "docs/profiles.md does not mention {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "docs/profiles.md does not mention {missing:?}"
+    );
 }
 
 #[test]
 fn the_readme_names_every_preset() {
     let readme = page("README.md");
     for (name, _) in PRESETS {
-        assert!(readme.contains(&format!("`{name}`")), "README.md does not name {name}");
+        assert!(
+            readme.contains(&format!("`{name}`")),
+            "README.md does not name {name}"
+        );
     }
 }
