@@ -182,7 +182,7 @@ impl<'a> Document<'a> {
             Error::Message { msg, .. } => msg.clone(),
             other => {
                 let text = other.render_with_options(plain());
-                text.lines().next().unwrap_or("not YAML").to_owned()
+                without_place(text.lines().next().unwrap_or("not YAML"))
             }
         }
     }
@@ -246,7 +246,7 @@ pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a
     Ok(split(origin, text))
 }
 
-/// serde_json ends its messages with the place, which comes first here.
+/// Parsers end their messages with the place, which comes first here.
 fn without_place(message: &str) -> String {
     message
         .rsplit_once(" at line ")

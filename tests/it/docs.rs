@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use meshgate::cluster::folder::Folder;
+use meshgate::decision::pod::PodView;
 use meshgate::decision::reason::Reason;
+use meshgate::decision::{gate, requirement};
 use meshgate::injector::PRESETS;
 use meshgate::injector::spec::{ConfigurationSpec, InjectorSpec, MeshedSpec, RuleSpec, TermSpec};
 
@@ -75,4 +78,27 @@ fn the_readme_names_every_preset() {
             "README.md does not name {name}"
         );
     }
+}
+
+/// The README's refusal is what the code says today of the files in `examples/`.
+#[test]
+fn the_readme_shows_the_real_refusal() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folder = Folder::new(&root.join("examples/cluster"), None, "meshgate-system");
+    let store = folder.open().expect("the example cluster");
+    let review: serde_json::Value =
+        serde_json::from_str(&page("examples/reviews/orders-pod.json")).unwrap();
+    let pod = review["request"]["object"].to_string();
+    let pod = PodView::read(&pod, store.injectors().keys()).unwrap();
+    let namespace = store.namespace("orders").unwrap();
+    let requirement = requirement::of(&pod, namespace, store.injectors());
+    let decision = gate::decide(&pod, &requirement, |claim| {
+        store.readiness(claim.number, claim.instance())
+    });
+    assert!(!decision.verdict.allows());
+    assert!(
+        page("README.md").contains(&decision.message),
+        "README.md lacks: {}",
+        decision.message
+    );
 }
