@@ -169,7 +169,7 @@ impl<'a> Document<'a> {
                 format!("found {unexpected}, expected {expected}")
             }
             Error::QuotingRequired { value, .. } => {
-                format!("found {value} without quotes, expected a text: write \"{value}\"")
+                without_quotes(value)
             }
             Error::Unexpected { expected, .. } => {
                 format!("found {}, expected {expected}", self.found(location))
@@ -207,6 +207,11 @@ impl<'a> Document<'a> {
             format!("\"{rest}\"")
         }
     }
+}
+
+/// `true`, `1` or `~` where a text is meant.
+pub fn without_quotes(found: impl fmt::Display) -> String {
+    format!("found {found} without quotes, expected a text: write \"{found}\"")
 }
 
 /// Splits a file into its documents; those with nothing in them are left out. A file whose name
