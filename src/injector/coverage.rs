@@ -147,7 +147,11 @@ fn spelling(folded: &str, number: usize) -> String {
         }
         let is_upper = bits & 1 == 1;
         bits >>= 1;
-        if is_upper { letter.to_ascii_uppercase() } else { letter }
+        if is_upper {
+            letter.to_ascii_uppercase()
+        } else {
+            letter
+        }
     };
     folded.chars().map(&mut spell).collect()
 }

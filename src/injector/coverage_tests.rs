@@ -45,7 +45,11 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
     let term = (prop::sample::select(&KEYS[..]), test());
     let when = prop::collection::vec(term, 0..4);
     let option = prop::option::weighted(0.3, prop::sample::select(&["p", "q"][..]));
-    let rule = (when, option, prop::option::weighted(0.1, prop::sample::select(&KEYS[..])));
+    let rule = (
+        when,
+        option,
+        prop::option::weighted(0.1, prop::sample::select(&KEYS[..])),
+    );
     prop::collection::vec(rule, 1..5).prop_map(|rules| {
         let keys = keys();
         let slot = |name: &str| keys.slot(Place::PodAnnotation, name).unwrap();
@@ -162,8 +166,5 @@ fn a_switch_that_may_be_off_covers_only_rules_behind_the_same_switch() {
     assert_eq!(parse(&format!("{switched}{plain}")), Ok(()));
     let dead = "c.yaml:11:5: rule 2 can never decide: rule 1 before it matches all that it matches";
     assert_eq!(parse(&format!("{switched}{behind}")), Err(dead.to_owned()));
-    assert_eq!(
-        parse(&format!("{plain}{behind}")),
-        Err(dead.to_owned())
-    );
+    assert_eq!(parse(&format!("{plain}{behind}")), Err(dead.to_owned()));
 }

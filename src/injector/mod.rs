@@ -148,11 +148,15 @@ impl Injectors {
         let (found, most) = (spec.injectors.value.len(), spec::MAX_INJECTORS);
         if found > most {
             let problem = format!("found {found} injectors, expected {most} at most");
-            return Err(ParseError::new(document, spec.injectors.referenced, problem));
+            return Err(ParseError::new(
+                document,
+                spec.injectors.referenced,
+                problem,
+            ));
         }
-        let excluded = spec.excluded_namespaces.map_or(Ok(Vec::new()), |list| {
-            resolve::namespaces(document, list)
-        })?;
+        let excluded = spec
+            .excluded_namespaces
+            .map_or(Ok(Vec::new()), |list| resolve::namespaces(document, list))?;
         let mut keys = Keys::default();
         let mut profiles = Vec::new();
         let mut places = BTreeMap::new();
@@ -160,7 +164,10 @@ impl Injectors {
             let at = entry.referenced;
             let profile = from_entry(document, entry, &mut keys, number)?;
             if places.insert(profile.name.clone(), at).is_some() {
-                let problem = format!("injector \"{}\" is there twice, expected once", profile.name);
+                let problem = format!(
+                    "injector \"{}\" is there twice, expected once",
+                    profile.name
+                );
                 return Err(ParseError::new(document, at, problem));
             }
             profiles.push(profile);
@@ -255,7 +262,10 @@ fn from_entry(
     let refuse = |at, problem: String| Err(ParseError::new(document, at, problem));
     let Some((name, text)) = PRESETS.iter().find(|(name, _)| *name == preset.value) else {
         let names = PRESETS.map(|(name, _)| name).join(", ");
-        let problem = format!("found preset \"{}\", expected one of {names}", shown(&preset.value));
+        let problem = format!(
+            "found preset \"{}\", expected one of {names}",
+            shown(&preset.value)
+        );
         return refuse(preset.referenced, problem);
     };
     if let Some(rules) = &entry.value.rules {
@@ -305,4 +315,4 @@ pub fn shown(value: &str) -> String {
 
 #[cfg(test)]
 #[path = "refusals_tests.rs"]
-mod refusals_tests;
+mod tests;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_saphyr::Spanned;
 
-use crate::yaml;
+use crate::yaml::{self, Plain};
 
 /// The one value of `apiVersion`.
 pub const API_VERSION: &str = "meshgate.io/v1alpha1";
@@ -79,7 +79,7 @@ pub struct InjectorSpec {
     pub instances: Option<InstancesSpec>,
     /// Switches that rules and sets may depend on, with their values.
     #[schemars(with = "Option<BTreeMap<String, bool>>")]
-    pub options: Option<BTreeMap<String, Spanned<bool>>>,
+    pub options: Option<BTreeMap<String, Spanned<Plain<bool>>>>,
     /// Namespaces in which the injector acts.
     pub namespaces: Option<NamespacesSpec>,
     /// Which pods require the injector: the first rule whose `when` holds decides.
@@ -96,7 +96,7 @@ pub struct InjectorSpec {
     pub cni: Option<CniSpec>,
     /// Usable endpoints that are wanted before pods are admitted (1).
     #[schemars(with = "Option<u32>", range(min = 1))]
-    pub minimum: Option<Spanned<u32>>,
+    pub minimum: Option<Spanned<Plain<u32>>>,
     /// How it is known that the injector can be called (endpoints).
     pub readiness: Option<ReadinessSource>,
     /// One more sentence for refusals by the check.
@@ -255,10 +255,11 @@ pub struct TermSpec {
     #[schemars(with = "Option<Vec<String>>", length(min = 1))]
     pub not_in: Option<Spanned<Vec<Spanned<String>>>>,
     /// The key is there (true) or not (false). An empty value is a value.
-    pub exists: Option<bool>,
+    #[schemars(with = "Option<bool>")]
+    pub exists: Option<Plain<bool>>,
     /// Compare without case (ASCII). For `in` and `notIn` on annotations.
     #[schemars(with = "Option<bool>")]
-    pub fold: Option<Spanned<bool>>,
+    pub fold: Option<Spanned<Plain<bool>>>,
 }
 
 /// One way in which a pod can hold the sidecar: all of it must be there.
@@ -299,7 +300,8 @@ pub struct ValidatorSpec {
     #[schemars(with = "String")]
     pub container: Spanned<String>,
     /// The exit code that says so.
-    pub exit_code: i32,
+    #[schemars(with = "i32")]
+    pub exit_code: Plain<i32>,
     /// Whether meshgate replaces such pods; `disabled` where the injector does it itself.
     #[serde(default)]
     pub repair: Repair,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_saphyr::{Location, Spanned};
 
-use crate::yaml::{Document, ParseError};
+use crate::yaml::{Document, ParseError, Plain};
 
 use super::keys::Keys;
 use super::profile::{
@@ -106,24 +106,27 @@ impl Resolver<'_, '_> {
                 Some(skips) => self.texts(skips.containers, "a container's name")?,
                 None => Vec::new(),
             },
-            validator: spec.validator.map(|spec| self.validator(spec)).transpose()?,
+            validator: spec
+                .validator
+                .map(|spec| self.validator(spec))
+                .transpose()?,
             cni: spec.cni.map(|spec| self.cni(spec)).transpose()?,
             minimum: self.minimum(spec.minimum)?,
             readiness: spec.readiness.unwrap_or_default(),
             hint: spec.hint.map(|hint| self.sentence(hint)).transpose()?,
             options: options
                 .into_iter()
-                .map(|(name, on)| (name, on.value))
+                .map(|(name, on)| (name, on.value.0))
                 .collect(),
         })
     }
 
-    fn minimum(&self, minimum: Option<Spanned<u32>>) -> Result<u32> {
+    fn minimum(&self, minimum: Option<Spanned<Plain<u32>>>) -> Result<u32> {
         match minimum {
-            Some(zero) if zero.value == 0 => {
+            Some(zero) if zero.value.0 == 0 => {
                 Err(self.error(zero.referenced, "found 0, expected 1 or more"))
             }
-            Some(count) => Ok(count.value),
+            Some(count) => Ok(count.value.0),
             None => Ok(1),
         }
     }
@@ -176,7 +179,7 @@ impl Resolver<'_, '_> {
     fn validator(&self, spec: ValidatorSpec) -> Result<Validator> {
         Ok(Validator {
             container: self.filled(spec.container, "a container's name")?,
-            exit_code: spec.exit_code,
+            exit_code: spec.exit_code.0,
             repair: spec.repair,
         })
     }
@@ -238,7 +241,8 @@ impl Resolver<'_, '_> {
             None => Vec::new(),
         };
         if let Some(key) = coverage::contradiction(&when) {
-            let problem = format!("this set never counts: its terms on {key} contradict each other");
+            let problem =
+                format!("this set never counts: its terms on {key} contradict each other");
             return Err(self.error(at, problem));
         }
         let list = |list, what| self.texts(list, what);

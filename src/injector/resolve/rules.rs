@@ -8,6 +8,7 @@ use crate::injector::coverage::{self, Flaw};
 use crate::injector::rule::{InstanceSource, Key, Place, Rule, Term, Test, Values};
 use crate::injector::shown;
 use crate::injector::spec::{self, InstanceSpec, KeySpec, Outcome, RuleSpec, TermSpec};
+use crate::yaml::Plain;
 
 use super::{Resolver, Result, not_empty, text};
 
@@ -98,7 +99,10 @@ impl Resolver<'_, '_> {
             let known = options.iter().copied().collect::<Vec<_>>();
             format!("one of {}", known.join(", "))
         };
-        let problem = format!("found option \"{}\", expected {expected}", shown(&name.value));
+        let problem = format!(
+            "found option \"{}\", expected {expected}",
+            shown(&name.value)
+        );
         Err(self.error(name.referenced, problem))
     }
 
@@ -147,13 +151,13 @@ impl Resolver<'_, '_> {
             at,
         )?;
         let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.referenced);
-        let fold = spec.fold.is_some_and(|fold| fold.value);
+        let fold = spec.fold.is_some_and(|fold| fold.value.0);
         let is_label = matches!(key.place, Place::PodLabel | Place::NamespaceLabel);
         let test = match (spec.one_of, spec.not_in, spec.exists) {
             (Some(list), None, None) => Test::In(self.values(list, fold, is_label)?),
             (None, Some(list), None) => Test::NotIn(self.values(list, fold, is_label)?),
-            (None, None, Some(true)) => Test::Exists,
-            (None, None, Some(false)) => Test::Absent,
+            (None, None, Some(Plain(true))) => Test::Exists,
+            (None, None, Some(Plain(false))) => Test::Absent,
             (None, None, None) => {
                 let problem = "this term has no test, expected exactly one of in, notIn, exists";
                 return Err(self.error(at, problem));

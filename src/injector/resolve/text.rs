@@ -46,7 +46,7 @@ impl Resolver<'_, '_> {
     /// One line that the API server will carry.
     pub(super) fn sentence(&self, text: Spanned<String>) -> Result<String> {
         let at = text.referenced;
-        let text = self.filled(text, "a sentence")?;
+        let text = self.filled(text, "one line of text")?;
         let length = text.chars().count();
         if length > MAX_WARNING {
             let problem = format!("found {length} characters, expected {MAX_WARNING} at most");
@@ -72,7 +72,7 @@ fn texts(
     expected: &str,
     check: impl Fn(&Document<'_>, Spanned<String>, &str) -> Result<String>,
 ) -> Result<Vec<String>> {
-    not_empty(document, &list, &format!("{expected} at least"))?;
+    not_empty(document, &list, &format!("one entry at least: {expected}"))?;
     let mut seen = BTreeSet::new();
     let mut texts = Vec::with_capacity(list.value.len());
     for text in list.value {
@@ -135,7 +135,7 @@ pub(super) fn dns_label(
         return Ok(text);
     }
     let problem = format!(
-        "found \"{}\", expected {expected}: 63 lower case letters, digits and dashes at most",
+        "found \"{}\", expected {expected}: at most 63 lower case letters, digits and dashes",
         shown(&text)
     );
     Err(ParseError::new(document, at, problem))
