@@ -187,3 +187,7 @@ fn choose(profile: &Profile, usual: ServiceName, clients: &[&Client]) -> Install
         client: Some((*chosen).clone()),
     }
 }
+
+#[cfg(test)]
+#[path = "installation_tests.rs"]
+mod tests;
