@@ -18,6 +18,7 @@ fn windows_affinity(operator: &str, value: &str) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn exemptions() {
     let mirror = json!({"annotations": {"kubernetes.io/config.mirror": "hash"}});
     let windows = json!({"os": {"name": "windows"}});
@@ -52,7 +53,7 @@ fn exemptions() {
             PERSON,
             None,
         ),
-        (json!({}), windows.clone(), PERSON, Some(Reason::OsWindows)),
+        (json!({}), windows, PERSON, Some(Reason::OsWindows)),
         (json!({}), json!({"os": {"name": "linux"}}), PERSON, None),
         (json!({}), json!({"os": {"name": "Windows"}}), PERSON, None),
         (

@@ -6,6 +6,7 @@ use super::{Client, Installation, WebhookConfiguration, WebhookEntry, instances,
 use crate::decision::testing::injectors;
 use crate::injector::profile::{Profile, ServiceName};
 
+type Texts<'t> = &'t [(&'t str, &'t str)];
 type Configurations = BTreeMap<String, WebhookConfiguration>;
 
 fn profile(list: &str) -> Profile {
@@ -37,9 +38,9 @@ fn client(text: &str) -> Client {
 }
 
 /// Configurations by labels and entries.
-fn cluster(list: &[(&[(&str, &str)], &[(&str, &str)])]) -> Configurations {
+fn cluster(list: &[(Texts<'_>, Texts<'_>)]) -> Configurations {
     let owned = |text: &str| text.to_owned();
-    let one = |(labels, entries): &(&[(&str, &str)], &[(&str, &str)])| WebhookConfiguration {
+    let one = |(labels, entries): &(Texts<'_>, Texts<'_>)| WebhookConfiguration {
         labels: labels
             .iter()
             .map(|(key, value)| (owned(key), owned(value)))
@@ -196,6 +197,7 @@ fn a_star_stands_for_any_beginning() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn an_instance_is_found_by_what_carries_it() {
     let istio = profile("- preset: istio\n");
     let known = cluster(&[

@@ -43,7 +43,7 @@ fn native(name: &str) -> Value {
     json!({"name": name, "restartPolicy": "Always"})
 }
 
-fn spec(containers: &[Value], init: &[Value]) -> Value {
+fn spec(containers: &[&Value], init: &[&Value]) -> Value {
     json!({"containers": containers, "initContainers": init})
 }
 
@@ -53,44 +53,41 @@ fn linkerd() {
     let validator = named("linkerd-network-validator");
     let app = named("app");
     let table = [
-        (spec(&[app.clone(), proxy.clone()], &[init.clone()]), "yes"),
-        (spec(&[proxy.clone()], &[validator.clone()]), "yes"),
+        (spec(&[&app, &proxy], &[&init]), "yes"),
+        (spec(&[&proxy], &[&validator]), "yes"),
         // A native sidecar, neither first nor last (case 36).
         (
-            spec(
-                &[app.clone()],
-                &[init.clone(), native("linkerd-proxy"), named("x")],
-            ),
+            spec(&[&app], &[&init, &native("linkerd-proxy"), &named("x")]),
             "yes",
         ),
-        (
-            spec(&[app.clone()], &[init.clone(), proxy.clone()]),
-            "ends linkerd-proxy",
-        ),
+        (spec(&[&app], &[&init, &proxy]), "ends linkerd-proxy"),
         (
             spec(
                 &[],
                 &[
-                    init.clone(),
-                    json!({"name": "linkerd-proxy", "restartPolicy": "always"}),
+                    &init,
+                    &json!({"name": "linkerd-proxy", "restartPolicy": "always"}),
                 ],
             ),
             "ends linkerd-proxy",
         ),
         (
-            spec(&[app.clone(), proxy.clone()], &[]),
+            spec(&[&app, &proxy], &[]),
             "init linkerd-init|linkerd-network-validator",
         ),
         // An init container must be one: a container of that name does not count.
         (
-            spec(&[proxy.clone(), init.clone()], &[]),
+            spec(&[&proxy, &init], &[]),
             "init linkerd-init|linkerd-network-validator",
         ),
-        (spec(&[app.clone()], &[init.clone()]), "missing true"),
+        (spec(&[&app], &[&init]), "missing true"),
         (spec(&[], &[]), "missing true"),
         // Somebody else's proxy (case 38).
         (
-            spec(&[named("istio-proxy"), named("linkerd-proxy-2")], &[init]),
+            spec(
+                &[&named("istio-proxy"), &named("linkerd-proxy-2")],
+                &[&init],
+            ),
             "missing true",
         ),
         (json!({"ephemeralContainers": [proxy]}), "missing true"),
@@ -108,7 +105,7 @@ fn linkerd() {
         ("linkerd.io/proxy-version", "1"),
     ];
     assert_eq!(
-        judged("- preset: linkerd\n", &marks, spec(&[app], &[])),
+        judged("- preset: linkerd\n", &marks, spec(&[&app], &[])),
         "missing true"
     );
 }
@@ -124,49 +121,41 @@ fn istio() {
     let grpc: Map<'_> = &[("inject.istio.io/templates", "grpc-simple")];
     let plain: Map<'_> = &[];
     let table = [
-        (plain, spec(&[real.clone()], &[init.clone()]), "yes"),
-        (plain, spec(&[real.clone()], &[validation]), "yes"),
+        (plain, spec(&[&real], &[&init]), "yes"),
+        (plain, spec(&[&real], &[&validation]), "yes"),
+        (plain, spec(&[], &[&native("istio-proxy"), &init]), "yes"),
         (
             plain,
-            spec(&[], &[native("istio-proxy"), init.clone()]),
-            "yes",
-        ),
-        (
-            plain,
-            spec(&[real.clone()], &[]),
+            spec(&[&real], &[]),
             "init istio-init|istio-validation",
         ),
         (
             plain,
-            spec(&[auto.clone()], &[init.clone()]),
+            spec(&[&auto], &[&init]),
             "placeholder istio-proxy auto",
         ),
-        (none, spec(&[real.clone()], &[]), "yes"),
+        (none, spec(&[&real], &[]), "yes"),
         (
             redirect,
-            spec(&[real.clone()], &[]),
+            spec(&[&real], &[]),
             "init istio-init|istio-validation",
         ),
-        (gateway, spec(&[real.clone()], &[]), "yes"),
-        (
-            gateway,
-            spec(&[auto.clone()], &[]),
-            "placeholder istio-proxy auto",
-        ),
-        (gateway, spec(&[named("app")], &[]), "missing true"),
+        (gateway, spec(&[&real], &[]), "yes"),
+        (gateway, spec(&[&auto], &[]), "placeholder istio-proxy auto"),
+        (gateway, spec(&[&named("app")], &[]), "missing true"),
         (
             grpc,
-            spec(&[named("app")], &[named("grpc-bootstrap-init")]),
+            spec(&[&named("app")], &[&named("grpc-bootstrap-init")]),
             "yes",
         ),
         (
             plain,
-            spec(&[named("app")], &[named("grpc-bootstrap-init")]),
+            spec(&[&named("app")], &[&named("grpc-bootstrap-init")]),
             "missing true",
         ),
         (
             plain,
-            spec(&[named("linkerd-proxy")], &[init]),
+            spec(&[&named("linkerd-proxy")], &[&init]),
             "missing true",
         ),
     ];
@@ -175,86 +164,87 @@ fn istio() {
         assert_eq!(found, expected, "{annotations:?} {spec}");
     }
     let no_init = "- preset: istio\n  options: {noInit: true}\n";
-    assert_eq!(judged(no_init, &[], spec(&[real], &[])), "yes");
+    assert_eq!(judged(no_init, &[], spec(&[&real], &[])), "yes");
     assert_eq!(
-        judged(no_init, &[], spec(&[auto], &[])),
+        judged(no_init, &[], spec(&[&auto], &[])),
         "placeholder istio-proxy auto"
     );
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn the_others() {
     let only: Map<'_> = &[("vault.hashicorp.com/agent-pre-populate-only", "TRUE")];
     let not_only: Map<'_> = &[("vault.hashicorp.com/agent-pre-populate-only", "false")];
     let plain: Map<'_> = &[];
     let dash = "consul-dataplane-web";
     let table = [
-        ("vault", plain, spec(&[named("vault-agent")], &[]), "yes"),
+        ("vault", plain, spec(&[&named("vault-agent")], &[]), "yes"),
         (
             "vault",
             plain,
-            spec(&[], &[named("vault-agent-init")]),
+            spec(&[], &[&named("vault-agent-init")]),
             "missing true",
         ),
         (
             "vault",
             only,
-            spec(&[], &[named("vault-agent-init")]),
+            spec(&[], &[&named("vault-agent-init")]),
             "yes",
         ),
-        ("vault", only, spec(&[named("vault-agent")], &[]), "yes"),
+        ("vault", only, spec(&[&named("vault-agent")], &[]), "yes"),
         (
             "vault",
             not_only,
-            spec(&[], &[named("vault-agent-init")]),
+            spec(&[], &[&named("vault-agent-init")]),
             "missing true",
         ),
         (
             "vault",
             only,
-            spec(&[named("vault-agent-init")], &[]),
+            spec(&[&named("vault-agent-init")], &[]),
             "missing true",
         ),
         (
             "opentelemetry",
             plain,
-            spec(&[named("otc-container")], &[]),
+            spec(&[&named("otc-container")], &[]),
             "yes",
         ),
         (
             "opentelemetry",
             plain,
-            spec(&[], &[native("otc-container")]),
+            spec(&[], &[&native("otc-container")]),
             "yes",
         ),
         (
             "opentelemetry",
             plain,
-            spec(&[named("otel")], &[]),
+            spec(&[&named("otel")], &[]),
             "missing true",
         ),
-        ("dapr", plain, spec(&[named("daprd")], &[]), "yes"),
-        ("dapr", plain, spec(&[], &[native("daprd")]), "yes"),
-        ("dapr", plain, spec(&[], &[named("daprd")]), "ends daprd"),
-        ("kuma", plain, spec(&[named("kuma-sidecar")], &[]), "yes"),
-        ("kuma", plain, spec(&[named("kuma")], &[]), "missing true"),
+        ("dapr", plain, spec(&[&named("daprd")], &[]), "yes"),
+        ("dapr", plain, spec(&[], &[&native("daprd")]), "yes"),
+        ("dapr", plain, spec(&[], &[&named("daprd")]), "ends daprd"),
+        ("kuma", plain, spec(&[&named("kuma-sidecar")], &[]), "yes"),
+        ("kuma", plain, spec(&[&named("kuma")], &[]), "missing true"),
         (
             "consul",
             plain,
-            spec(&[named("consul-dataplane")], &[]),
+            spec(&[&named("consul-dataplane")], &[]),
             "yes",
         ),
-        ("consul", plain, spec(&[named(dash)], &[]), "yes"),
+        ("consul", plain, spec(&[&named(dash)], &[]), "yes"),
         (
             "consul",
             plain,
-            spec(&[], &[named(dash)]),
+            spec(&[], &[&named(dash)]),
             "ends consul-dataplane-web",
         ),
         (
             "consul",
             plain,
-            spec(&[named("consul-dataplanes")], &[]),
+            spec(&[&named("consul-dataplanes")], &[]),
             "missing true",
         ),
     ];
@@ -269,11 +259,11 @@ fn a_profile_whose_sets_do_not_apply_says_so() {
     let own = "- name: own\n  webhook: x\n  service: {namespace: own, name: own}\n  rules: [{when: \
                [{podLabel: k, exists: true}], then: required}]\n  meshed: [{when: [{podAnnotation: \
                a, exists: true}], sidecar: s, init: [i, j]}]\n";
-    assert_eq!(judged(own, &[], spec(&[named("s")], &[])), "missing false");
+    assert_eq!(judged(own, &[], spec(&[&named("s")], &[])), "missing false");
     assert_eq!(
-        judged(own, &[("a", "")], spec(&[named("s")], &[named("i")])),
+        judged(own, &[("a", "")], spec(&[&named("s")], &[&named("i")])),
         "init j"
     );
-    let all = spec(&[named("s")], &[named("i"), named("j")]);
+    let all = spec(&[&named("s")], &[&named("i"), &named("j")]);
     assert_eq!(judged(own, &[("a", "")], all), "yes");
 }

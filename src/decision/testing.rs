@@ -29,6 +29,10 @@ pub(super) fn namespace(
 }
 
 /// A pod of a ReplicaSet with annotations and these fields in its spec.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write json!(…) in place"
+)]
 pub(super) fn pod(annotations: Map<'_>, spec: Value) -> Value {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()

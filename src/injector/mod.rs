@@ -314,5 +314,4 @@ pub fn shown(value: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "refusals_tests.rs"]
 mod tests;

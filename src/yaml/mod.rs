@@ -272,5 +272,4 @@ fn options() -> Options {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -174,3 +174,28 @@ fn what_stands_at_the_place_is_shown_alone() {
         );
     }
 }
+
+#[test]
+fn a_json_file_is_one_document_read_as_json() {
+    let read = |text: &str| {
+        let documents = documents("f.json", text.as_bytes()).unwrap();
+        assert_eq!(documents.len(), 1);
+        let shape = documents[0].parse::<Shape>();
+        shape
+            .map(|shape| shape.text)
+            .map_err(|error| error.to_string())
+    };
+    // A surrogate pair, which YAML's escapes do not know.
+    assert_eq!(
+        read("{\"text\": \"\\ud83e\\udd80\"}").as_deref(),
+        Ok("\u{1f980}")
+    );
+    let unknown = read("{\n  \"a\": [],\n  \"nope\": 1\n}").unwrap_err();
+    assert!(
+        unknown.starts_with("f.json:3:8: unknown field `nope`"),
+        "{unknown}"
+    );
+    assert!(!unknown.contains(" at line "), "{unknown}");
+    let deep = format!("{{\"a\": {}{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    assert!(read(&deep).is_err());
+}

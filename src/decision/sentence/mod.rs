@@ -228,5 +228,4 @@ fn push(text: &mut String, what: fmt::Arguments<'_>) {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -276,6 +276,7 @@ fn values_that_nobody_knows() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn sidecars_that_are_not_there() {
     let injectors = injectors("- preset: linkerd\n- preset: istio\n- preset: dapr\n");
     let orders = namespace("orders", &[], &[LINKERD], &injectors);
@@ -349,8 +350,8 @@ fn keys_of_the_namespace_are_told_from_those_of_the_pod() {
     let found = message(Hook::Gate, &odd, (&orders, &injectors), |_| {
         too_few(None, None)
     });
-    let start = "Pod x in namespace orders requires istio (namespace label istio-injection=enabled \
-                 and label sidecar.istio.io/inject=maybe) but 0 of 0";
+    let start = "Pod x in namespace orders requires istio (label istio-injection=enabled on the \
+                 namespace and label sidecar.istio.io/inject=maybe on the pod) but 0 of 0";
     assert!(found.starts_with(start), "{found}");
 }
 

@@ -124,7 +124,7 @@ impl Resolver<'_, '_> {
                 ))
             }
             InstanceSpec::Key(key) => {
-                let key = self.key(key, referenced)?;
+                let key = self.key(*key, referenced)?;
                 let slot = self.keys.intern(&key, self.reader);
                 Ok(InstanceSource::Key { key, slot })
             }
