@@ -314,4 +314,6 @@ pub fn shown(value: &str) -> String {
 }
 
 #[cfg(test)]
+mod rules_tests;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! What is refused in rules, their terms, and the sets of a profile.
 
-use super::{all_refused, rules, set, term};
+use super::tests::{all_refused, rules, set, term};
 
 #[test]
 fn rules_that_make_no_sense() {

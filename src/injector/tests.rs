@@ -3,8 +3,6 @@
 //! The offending place is marked with `«` in the text, so that line and column are worked out
 //! from the text and not from the parser.
 
-mod rules;
-
 use super::Injectors;
 
 const HEAD: &str = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\n";
@@ -37,7 +35,7 @@ fn refuses(marked: &str, problem: &str) {
     assert_eq!(found, Some(format!("{place}: {problem}")), "in:\n{text}");
 }
 
-fn all_refused(wrap: impl Fn(&str) -> String, table: &[(&str, &str)]) {
+pub(super) fn all_refused(wrap: impl Fn(&str) -> String, table: &[(&str, &str)]) {
     for (body, problem) in table {
         refuses(&wrap(body), problem);
     }
@@ -63,7 +61,7 @@ fn profile(fields: &str) -> String {
 }
 
 /// A whole profile with these rules.
-fn rules(rules: &str) -> String {
+pub(super) fn rules(rules: &str) -> String {
     top(&format!(
         "injectors:\n- name: x\n  webhook: x.example.com\n  service: {{namespace: x, name: x}}\n  \
          meshed: [{{sidecar: x}}]\n  options: {{extra: true}}\n  rules:\n  - {rules}"
@@ -71,12 +69,12 @@ fn rules(rules: &str) -> String {
 }
 
 /// A whole profile with this term.
-fn term(term: &str) -> String {
+pub(super) fn term(term: &str) -> String {
     rules(&format!("{{then: required, when: [{term}]}}"))
 }
 
 /// A whole profile with this meshed set.
-fn set(set: &str) -> String {
+pub(super) fn set(set: &str) -> String {
     top(&format!(
         "injectors:\n- name: x\n  webhook: x.example.com\n  service: {{namespace: x, name: x}}\n  \
          rules: [{{when: [{{podLabel: k, in: [a]}}], then: required}}]\n  meshed:\n  - {set}"
