@@ -7,5 +7,10 @@
 
 mod docs;
 mod layers;
+mod patch;
+mod pod_view;
+mod readiness;
+mod rules;
+mod schema;
 mod support;
 mod tls;
