@@ -1,1 +1,9 @@
 //! The one integration test binary: each extra binary would be another link of rustls.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "everything here is a test; clippy only knows the functions marked as such"
+)]
+
+mod support;
+mod tls;

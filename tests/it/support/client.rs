@@ -1,0 +1,214 @@
+//! A small HTTPS client that behaves as the API server does: one connection, kept alive, HTTP/1.1
+//! or HTTP/2 as asked, a body of known length.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::{http1, http2};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{eventually, in_time};
+
+/// What is spoken after the TLS handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    H1,
+    H2,
+}
+
+/// One open connection. Closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Client {
+    sender: Sender,
+    /// The certificate that the server showed.
+    pub(crate) server_certificate: Vec<u8>,
+    /// Drives the connection.
+    _driver: JoinSet<()>,
+}
+
+#[derive(Debug)]
+enum Sender {
+    H1(http1::SendRequest<Full<Bytes>>),
+    H2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// A header's value, or nothing.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Client {
+    /// Connects and trusts nobody but the CA given. The certificate must be for `localhost`.
+    pub(crate) async fn connect(addr: SocketAddr, ca_pem: &str, protocol: Protocol) -> Self {
+        let connected = Self::try_connect(addr, ca_pem, protocol);
+        in_time("a connection", connected).await.unwrap()
+    }
+
+    pub(crate) async fn try_connect(
+        addr: SocketAddr,
+        ca_pem: &str,
+        protocol: Protocol,
+    ) -> io::Result<Self> {
+        let stream = tls(addr, ca_pem, protocol, rustls::DEFAULT_VERSIONS).await?;
+        Self::over(stream, protocol).await
+    }
+
+    /// Speaks over a TLS connection that was made by [`tls`].
+    pub(crate) async fn over(stream: TlsStream<TcpStream>, protocol: Protocol) -> io::Result<Self> {
+        let shown = stream.get_ref().1.peer_certificates().unwrap();
+        let server_certificate = shown[0].to_vec();
+        let io = TokioIo::new(stream);
+        let mut driver = JoinSet::new();
+        let sender = match protocol {
+            Protocol::H1 => {
+                let made = http1::handshake(io).await;
+                let (sender, connection) = made.map_err(io::Error::other)?;
+                driver.spawn(async move { drop(connection.await) });
+                Sender::H1(sender)
+            }
+            Protocol::H2 => {
+                let made = http2::handshake(TokioExecutor::new(), io).await;
+                let (sender, connection) = made.map_err(io::Error::other)?;
+                driver.spawn(async move { drop(connection.await) });
+                Sender::H2(sender)
+            }
+        };
+        Ok(Self {
+            sender,
+            server_certificate,
+            _driver: driver,
+        })
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.try_get(path).await.unwrap()
+    }
+
+    /// As [`Client::get`], for those who expect failures.
+    pub(crate) async fn try_get(&mut self, path: &str) -> hyper::Result<Answer> {
+        let request = request(Method::GET, path, None, Bytes::new());
+        self.send(request).await
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let request = request(Method::POST, path, Some(content_type), body.into());
+        self.send(request).await.unwrap()
+    }
+
+    /// As [`Client::post`], for those who count failures.
+    pub(crate) async fn try_post(&mut self, path: &str, body: &str) -> hyper::Result<Answer> {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let request = request(Method::POST, path, Some("application/json"), body);
+        self.send(request).await
+    }
+
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Answer> {
+        let exchange = async {
+            let answer = match &mut self.sender {
+                Sender::H1(sender) => {
+                    sender.ready().await?;
+                    sender.send_request(request).await?
+                }
+                Sender::H2(sender) => {
+                    sender.ready().await?;
+                    sender.send_request(request).await?
+                }
+            };
+            let (head, body) = answer.into_parts();
+            Ok(Answer {
+                status: head.status,
+                headers: head.headers,
+                body: body.collect().await?.to_bytes(),
+            })
+        };
+        in_time("an answer", exchange).await
+    }
+
+    /// Whether the server has closed the connection, or told us not to use it again.
+    pub(crate) fn is_closed(&self) -> bool {
+        match &self.sender {
+            Sender::H1(sender) => sender.is_closed(),
+            Sender::H2(sender) => sender.is_closed(),
+        }
+    }
+
+    pub(crate) async fn closed(&self) {
+        eventually("closed by the server", async || self.is_closed()).await;
+    }
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    content_type: Option<&str>,
+    body: Bytes,
+) -> Request<Full<Bytes>> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("https://localhost{path}"))
+        .header(HOST, "localhost");
+    if let Some(content_type) = content_type {
+        request = request.header(CONTENT_TYPE, content_type);
+    }
+    request.body(Full::new(body)).unwrap()
+}
+
+/// Only the TLS connection, for tests that misbehave on it.
+pub(crate) async fn tls(
+    addr: SocketAddr,
+    ca_pem: &str,
+    protocol: Protocol,
+    versions: &[&'static SupportedProtocolVersion],
+) -> io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap();
+    roots.add(ca).unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![match protocol {
+        Protocol::H1 => b"http/1.1".to_vec(),
+        Protocol::H2 => b"h2".to_vec(),
+    }];
+    let stream = TcpStream::connect(addr).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}

@@ -1,0 +1,28 @@
+//! What several test files need.
+
+pub(crate) mod client;
+pub(crate) mod server;
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+/// Longer than anything takes that works, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks again and again until the answer is yes.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < PATIENCE, "still not: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits for something that must come, but not for ever.
+pub(crate) async fn in_time<F: IntoFuture>(what: &str, future: F) -> F::Output {
+    match timeout(PATIENCE, future.into_future()).await {
+        Ok(output) => output,
+        Err(_) => panic!("never came: {what}"),
+    }
+}

@@ -1,0 +1,118 @@
+//! An HTTPS server on a free port, with a CA made for it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use clap::Parser;
+use jiff::Timestamp;
+use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::pair::ServingPair;
+use meshgate::lifecycle::{Latches, Shutdown, Tasks};
+use meshgate::server::Server;
+use meshgate::server::args::{Limits, Placement, ServerArgs};
+use meshgate::server::bind::bind;
+use meshgate::server::tls::LivePair;
+
+use super::client::{Client, Protocol};
+use super::{eventually, in_time};
+
+/// A server that runs until it is dropped or stopped.
+pub(crate) struct TestServer {
+    pub(crate) addr: SocketAddr,
+    pub(crate) ca_pem: String,
+    pub(crate) pair: LivePair,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) latches: Latches,
+    authority: Authority,
+    tasks: Tasks,
+}
+
+impl TestServer {
+    /// Serves `router` with the limits that have no flags given, and no shutdown delay.
+    pub(crate) async fn start(router: Router) -> Self {
+        Self::start_with(router, |_| {}).await
+    }
+
+    /// Serves `router` with limits of the test's own. Answers when this returns.
+    pub(crate) async fn start_with(router: Router, change: impl FnOnce(&mut Limits)) -> Self {
+        let now = now();
+        let authority = Authority::new("test CA", Duration::from_secs(86_400), now).unwrap();
+        let pair = LivePair::new(pair_from(&authority));
+        let mut limits = limits();
+        change(&mut limits);
+        let shutdown = Shutdown::new();
+        let latches = Latches::new();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
+        let ready = latches.add("listener");
+        let server = Server::new(listener, router, pair.clone(), limits, ready).unwrap();
+        let addr = server.address();
+        let tasks = Tasks::new(shutdown.clone());
+        tasks.spawn("server", server.run(shutdown.clone()));
+        eventually("ready", async || latches.all_open()).await;
+        Self {
+            addr,
+            ca_pem: authority.cert_pem(),
+            pair,
+            shutdown,
+            latches,
+            authority,
+            tasks,
+        }
+    }
+
+    pub(crate) async fn client(&self, protocol: Protocol) -> Client {
+        Client::connect(self.addr, &self.ca_pem, protocol).await
+    }
+
+    /// Serves with a new certificate of the same CA from now on, and returns it.
+    pub(crate) fn renew(&self) -> Vec<u8> {
+        let pair = pair_from(&self.authority);
+        let leaf = pair.chain()[0].to_vec();
+        self.pair.swap(pair);
+        leaf
+    }
+
+    /// Waits until the server has ended; it must have been told to.
+    pub(crate) async fn ended(&self) {
+        let ended = in_time("the end of the server", self.tasks.finished()).await;
+        ended.unwrap();
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.shutdown.abort("test over");
+    }
+}
+
+/// What the program would use without flags, standalone.
+pub(crate) fn limits() -> Limits {
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+    let program = Program::parse_from(["test"]);
+    program.server.limits(Placement::Standalone)
+}
+
+pub(crate) fn pair_from(authority: &Authority) -> ServingPair {
+    let request = Request {
+        name: "test",
+        dns_names: &["localhost".to_owned()],
+        addresses: &["127.0.0.1".parse().unwrap()],
+        lifetime: Duration::from_secs(3600),
+    };
+    let issued = authority.issue(&request, now()).unwrap();
+    let (cert, key) = (issued.cert_pem.as_bytes(), issued.key_pem.as_bytes());
+    ServingPair::from_pem(cert, key, now()).unwrap()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the client's own verification knows no other clock"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,233 @@
+//! Replacing a server, or its certificate, loses no answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{get, post};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::echo;
+use crate::support::client::{Client, Protocol};
+use crate::support::server::TestServer;
+use crate::support::{eventually, in_time};
+
+const BOTH: [Protocol; 2] = [Protocol::H1, Protocol::H2];
+
+/// A router whose `/slow` answers when it is told to.
+#[derive(Clone, Default)]
+struct Slow {
+    begun: Arc<AtomicUsize>,
+    go: Arc<Notify>,
+}
+
+impl Slow {
+    fn router(&self) -> Router {
+        let slow = self.clone();
+        echo().route(
+            "/slow",
+            get(async move || {
+                slow.begun.fetch_add(1, Ordering::SeqCst);
+                slow.go.notified().await;
+                "done"
+            }),
+        )
+    }
+
+    async fn has_begun(&self, count: usize) {
+        let begun = async || self.begun.load(Ordering::SeqCst) == count;
+        eventually("the slow requests have begun", begun).await;
+    }
+}
+
+#[tokio::test]
+async fn during_the_delay_it_serves_on_and_sends_clients_away() {
+    let server = TestServer::start_with(echo(), |limits| {
+        limits.shutdown_delay = Duration::from_secs(3600);
+    })
+    .await;
+    let mut old = server.client(Protocol::H1).await;
+    let idle = server.client(Protocol::H1).await;
+    assert_eq!(old.get("/hello").await.header("connection"), "");
+    let mut old_h2 = server.client(Protocol::H2).await;
+    old_h2.get("/hello").await;
+
+    server.shutdown.drain("test");
+    let not_ready = async || !server.latches.all_open();
+    eventually("not ready", not_ready).await;
+
+    let answer = old.get("/hello").await;
+    assert_eq!(
+        (answer.header("connection"), answer.text()),
+        ("close", "hello")
+    );
+    old.closed().await;
+    old_h2.closed().await;
+    // New connections are taken, for a request each.
+    for protocol in BOTH {
+        let mut new = server.client(protocol).await;
+        assert_eq!(new.get("/hello").await.text(), "hello", "{protocol:?}");
+        new.closed().await;
+    }
+    assert!(!idle.is_closed(), "an idle connection is left alone");
+}
+
+#[tokio::test]
+async fn open_requests_are_finished_and_idle_connections_closed() {
+    for protocol in BOTH {
+        let slow = Slow::default();
+        let server = TestServer::start(slow.router()).await;
+        let mut idle = server.client(protocol).await;
+        idle.get("/hello").await;
+        let mut requests = JoinSet::new();
+        for _ in 0..4 {
+            let mut client = server.client(protocol).await;
+            requests.spawn(async move { client.get("/slow").await });
+        }
+        slow.has_begun(4).await;
+
+        server.shutdown.drain("test");
+        idle.closed().await;
+        slow.go.notify_waiters();
+        for answer in requests.join_all().await {
+            assert_eq!(answer.text(), "done", "{protocol:?}");
+            let close = if protocol == Protocol::H1 {
+                "close"
+            } else {
+                ""
+            };
+            assert_eq!(answer.header("connection"), close);
+        }
+        server.ended().await;
+    }
+}
+
+#[tokio::test]
+async fn the_drain_ends_at_its_deadline_and_an_abort_at_once() {
+    for abort in [false, true] {
+        let slow = Slow::default();
+        let server = TestServer::start_with(slow.router(), |limits| {
+            let hour = Duration::from_secs(3600);
+            limits.shutdown_delay = if abort { hour } else { Duration::ZERO };
+            limits.drain_deadline = Duration::from_millis(50);
+        })
+        .await;
+        let mut client = server.client(Protocol::H1).await;
+        let mut request = JoinSet::new();
+        request.spawn(async move { drop(client.try_get("/slow").await) });
+        slow.has_begun(1).await;
+
+        if abort {
+            server.shutdown.abort("test");
+        } else {
+            server.shutdown.drain("test");
+        }
+        server.ended().await;
+    }
+}
+
+#[tokio::test]
+async fn an_old_connection_is_retired_with_an_answer() {
+    let server = TestServer::start_with(echo(), |limits| {
+        limits.connection_age = Duration::from_millis(20);
+    })
+    .await;
+    for protocol in BOTH {
+        let mut client = server.client(protocol).await;
+        let retired = async || {
+            let answer = client.try_post("/echo", "x").await;
+            // Over HTTP/2 the GOAWAY may come before the next request is sent.
+            answer.is_ok_and(|answer| answer.header("connection") == "close") || client.is_closed()
+        };
+        eventually("retired", retired).await;
+    }
+}
+
+/// What a client of the load test has seen.
+#[derive(Default)]
+struct Counts {
+    sent: AtomicUsize,
+    lost: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+/// Sends requests over kept-alive connections until told to stop, as the API server does: a
+/// connection that said it would close is not used again; nothing is tried twice.
+async fn load(
+    server: Arc<TestServer>,
+    protocol: Protocol,
+    stop: Arc<AtomicBool>,
+    counts: Arc<Counts>,
+) {
+    let mut client: Option<Client> = None;
+    while !stop.load(Ordering::SeqCst) {
+        let mut open = match client.take().filter(|client| !client.is_closed()) {
+            Some(open) => open,
+            None => {
+                counts.connections.fetch_add(1, Ordering::SeqCst);
+                server.client(protocol).await
+            }
+        };
+        let sent = counts.sent.fetch_add(1, Ordering::SeqCst).to_string();
+        match open.try_post("/echo", &sent).await {
+            Ok(answer) if answer.text() == sent => {
+                client = (answer.header("connection") != "close").then_some(open);
+            }
+            // An HTTP/2 request that was never sent, because the GOAWAY came first: clients send
+            // it again on a new connection, and so it is not lost.
+            Err(error)
+                if protocol == Protocol::H2 && (error.is_canceled() || is_refused(&error)) => {}
+            Ok(_) | Err(_) => {
+                counts.lost.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+fn is_refused(error: &hyper::Error) -> bool {
+    let text = format!("{error:?}");
+    text.contains("GoAway") && text.contains("NO_ERROR")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn constant_load_through_swaps_retirement_and_a_stop_loses_nothing() {
+    let router = echo().route("/other", post(async || "other"));
+    let server = TestServer::start_with(router, |limits| {
+        limits.connection_age = Duration::from_millis(100);
+        limits.shutdown_delay = Duration::from_secs(1);
+    })
+    .await;
+    let server = Arc::new(server);
+    let stop = Arc::new(AtomicBool::new(false));
+    let counts = Arc::new(Counts::default());
+    let mut clients = JoinSet::new();
+    for protocol in [Protocol::H1, Protocol::H2].repeat(4) {
+        let (server, stop, counts) = (Arc::clone(&server), Arc::clone(&stop), Arc::clone(&counts));
+        clients.spawn(load(server, protocol, stop, counts));
+    }
+
+    let connections = |count: usize| counts.connections.load(Ordering::SeqCst) >= count;
+    for swap in 1..=10 {
+        server.renew();
+        eventually("new connections", async || connections(swap * 16)).await;
+    }
+    let before = counts.connections.load(Ordering::SeqCst);
+    let asked = Instant::now();
+    server.shutdown.drain("test");
+    eventually("clients sent elsewhere", async || connections(before + 40)).await;
+    stop.store(true, Ordering::SeqCst);
+    in_time("the clients", clients.join_all()).await;
+    server.ended().await;
+
+    assert!(
+        asked.elapsed() < Duration::from_secs(11),
+        "after the deadline"
+    );
+    let sent = counts.sent.load(Ordering::SeqCst);
+    let lost = counts.lost.load(Ordering::SeqCst);
+    println!("sent {sent}, lost {lost}");
+    assert_eq!(lost, 0, "of {sent}");
+}
