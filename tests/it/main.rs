@@ -5,5 +5,7 @@
     reason = "everything here is a test; clippy only knows the functions marked as such"
 )]
 
+mod cases;
+mod hooks;
 mod support;
 mod tls;
