@@ -216,7 +216,7 @@ fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
     if media_type.is_some_and(|found| found.eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
-    let found = found.map_or("missing".to_owned(), crate::injector::shown);
+    let found = found.map_or_else(|| "missing".to_owned(), crate::injector::shown);
     Err(BadCall::ContentType(found))
 }
 

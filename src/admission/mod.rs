@@ -82,6 +82,10 @@ async fn wrong_path(uri: Uri) -> BadCall {
 }
 
 /// A panic in one request is a 500 for that request and nothing more.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the layer hands the panic over"
+)]
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text

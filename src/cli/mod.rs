@@ -8,10 +8,13 @@ mod explain;
 mod output;
 mod serve;
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
+use crate::injector::Injectors;
 use crate::telemetry::TelemetryArgs;
 
 use self::output::Exit;
@@ -64,3 +67,11 @@ pub fn run() -> ExitCode {
 }
 
 type Done = anyhow::Result<Exit>;
+
+/// Reads `--config`: its name for messages, and what it says.
+fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read --config {name}"))?;
+    let injectors = Injectors::from_yaml(&name, &bytes)?;
+    Ok((name, injectors))
+}

@@ -43,7 +43,7 @@ pub(super) fn exit_code(done: anyhow::Result<Exit>) -> ExitCode {
                 text.push_str(&format!("  because {cause}\n"));
             }
             // Nobody is left to tell if standard error is closed.
-            _ = anstream::stderr().lock().write_all(text.as_bytes());
+            anstream::stderr().lock().write_all(text.as_bytes()).ok();
             ExitCode::from(2)
         }
     }
@@ -66,13 +66,15 @@ pub(super) fn print_value(format: Format, value: &impl Serialize) -> anyhow::Res
     }
 }
 
-/// A table without lines, as `kubectl` has it.
+/// A table without lines, as `kubectl` has it; without a header if that is empty.
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_style(NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
     table
 }
 

@@ -76,42 +76,52 @@ pub fn of<'a>(
         warnings: Vec::new(),
         opted_out: false,
     };
+    for claim in decisions(pod, namespace, injectors) {
+        requirement.add(claim);
+        requirement.opted_out |= claim.rule.then == Outcome::NotRequired
+            && asked_by_pod(claim.rule)
+            && opts_out(&claim, namespace, injectors);
+    }
+    requirement
+}
+
+/// The rule that decides for each injector, whatever it decides; nothing for an injector whose
+/// rules are silent or that does not act in the namespace.
+pub fn decisions<'a>(
+    pod: &'a PodView<'a>,
+    namespace: &'a NamespaceView,
+    injectors: &'a Injectors,
+) -> impl Iterator<Item = Claim<'a>> {
     let marks = Marks {
         pod: &pod.marks,
         namespace: &namespace.marks,
     };
     let mut touched = Touched::default();
     marks.readers(injectors.keys(), |number| touched.insert(number));
-    for (number, injector) in injectors.iter().enumerate() {
-        let profile = &injector.profile;
-        if !injector.is_looked_at() || !profile.namespaces.contains(&namespace.name) {
-            continue;
-        }
-        if !touched.contains(number) {
-            if let Some(rule) = injector.idle_match() {
-                requirement.add(Claim {
-                    number,
-                    injector,
-                    rule,
-                    marks,
-                });
-            }
-            continue;
-        }
-        let is_own = *profile.service.namespace == *namespace.name;
-        if let Some(rule) = decide(injector, marks, is_own) {
-            requirement.add(Claim {
+    let acts = |(_, injector): &(usize, &Injector)| {
+        injector.is_looked_at() && injector.profile.namespaces.contains(&namespace.name)
+    };
+    injectors
+        .iter()
+        .enumerate()
+        .filter(acts)
+        .filter_map(move |(number, injector)| {
+            let rule = if touched.contains(number) || is_own(injector, namespace) {
+                decide(injector, marks, is_own(injector, namespace))
+            } else {
+                injector.idle_match()
+            };
+            Some(Claim {
                 number,
                 injector,
-                rule,
+                rule: rule?,
                 marks,
-            });
-            requirement.opted_out |= rule.then == Outcome::NotRequired
-                && asked_by_pod(rule)
-                && opts_out(injector, marks, is_own, injectors);
-        }
-    }
-    requirement
+            })
+        })
+}
+
+fn is_own(injector: &Injector, namespace: &NamespaceView) -> bool {
+    *injector.profile.service.namespace == *namespace.name
 }
 
 impl<'a> Requirement<'a> {
@@ -165,12 +175,13 @@ fn asked_by_pod(rule: &Rule) -> bool {
 }
 
 /// Whether the same pod without any keys would have to hold the sidecar.
-fn opts_out(injector: &Injector, marks: Marks<'_>, is_own: bool, injectors: &Injectors) -> bool {
+fn opts_out(claim: &Claim<'_>, namespace: &NamespaceView, injectors: &Injectors) -> bool {
     let silent = Marks {
         pod: &injectors.keys().pod_marks(),
-        ..marks
+        ..claim.marks
     };
-    decide(injector, silent, is_own).is_some_and(|rule| rule.then == Outcome::Required)
+    let without = decide(claim.injector, silent, is_own(claim.injector, namespace));
+    without.is_some_and(|rule| rule.then == Outcome::Required)
 }
 
 /// Numbers of injectors one of whose keys is there.

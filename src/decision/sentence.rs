@@ -9,7 +9,6 @@ use std::fmt::{self, Write};
 use crate::injector::profile::{MeshedSet, Profile};
 use crate::injector::rule::{Rule, Term};
 use crate::injector::shown;
-use crate::injector::spec::Outcome;
 
 use super::installation::Client;
 use super::meshed::{self, Flaw};
@@ -25,26 +24,33 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
     }
 }
 
-/// `annotation linkerd.io/inject=enabled`, with the value that is there.
-fn key_and_value(term: &Term, claim: &Claim<'_>) -> String {
-    let value = term.value(&claim.marks).unwrap_or_default();
-    format!(
-        "{} {}={}",
-        term.key.place.noun(),
-        term.key.name,
-        shown(value)
-    )
-}
-
-/// The terms that required the injector, in words; `by default` if there is none.
+/// The terms that decided, with the values that are there: `annotation linkerd.io/inject=enabled`.
+/// Where both the pod and its namespace have a say, each term tells whose it is.
 pub fn rule_in_words(claim: &Claim<'_>) -> String {
-    let positive = claim
-        .rule
-        .when
-        .iter()
-        .filter(|term| term.test.is_positive());
-    let mut words: Vec<String> = positive.map(|term| key_and_value(term, claim)).collect();
-    words.dedup();
+    let positive = || {
+        claim
+            .rule
+            .when
+            .iter()
+            .filter(|term| term.test.is_positive())
+    };
+    let on_pod = positive().any(|term| term.key.place.is_on_pod());
+    let is_mixed = on_pod && !positive().all(|term| term.key.place.is_on_pod());
+    let mut words: Vec<String> = Vec::new();
+    for term in positive() {
+        let value = shown(term.value(&claim.marks).unwrap_or_default());
+        let mut word = format!("{} {}={value}", term.key.place.noun(), term.key.name);
+        if is_mixed {
+            word.push_str(if term.key.place.is_on_pod() {
+                " on the pod"
+            } else {
+                " on the namespace"
+            });
+        }
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
     match (words.is_empty(), &claim.rule.option) {
         (false, _) => words.join(" and "),
         (true, Some(option)) => format!("by default: option {option}"),
@@ -388,20 +394,6 @@ pub(super) fn unreadable(why: &dyn fmt::Display) -> String {
     let why = why.to_string();
     let short: String = why.chars().take(200).collect();
     format!("The object of the review cannot be read as a pod: {short}")
-}
-
-/// What a rule decided, in words, for tools: `rule 11 (annotation linkerd.io/inject=enabled)`.
-pub fn decided_by(claim: &Claim<'_>) -> String {
-    let verb = match claim.rule.then {
-        Outcome::Required => "requires it",
-        Outcome::NotRequired => "does not require it",
-        Outcome::Invalid => "finds an unknown value",
-    };
-    format!(
-        "rule {} {verb} ({})",
-        claim.rule.number,
-        rule_in_words(claim)
-    )
 }
 
 fn push(text: &mut String, what: fmt::Arguments<'_>) {

@@ -7,5 +7,6 @@
 
 mod cases;
 mod hooks;
+mod layers;
 mod support;
 mod tls;

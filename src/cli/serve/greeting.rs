@@ -201,7 +201,10 @@ fn notes(store: &Store) -> Vec<String> {
 
 /// A review to try: one of those beside the folder, else a name to fill in.
 fn review(folder: &Path) -> String {
-    let reviews = folder.parent().unwrap_or(Path::new(".")).join("reviews");
+    let reviews = folder
+        .parent()
+        .unwrap_or_else(|| Path::new("."))
+        .join("reviews");
     let entries = std::fs::read_dir(&reviews).into_iter().flatten().flatten();
     let files = entries
         .map(|entry| entry.path())

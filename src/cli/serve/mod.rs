@@ -19,7 +19,6 @@ use crate::cluster::live::{Fetch, Live};
 use crate::cluster::store::Store;
 use crate::cluster::{Cluster, probe};
 use crate::decision::Readiness;
-use crate::injector::Injectors;
 use crate::lifecycle::{Latches, Shutdown, Tasks};
 use crate::metrics::{self, Metrics};
 use crate::server::admin::{self, Exposition, Health, Scrape};
@@ -27,8 +26,8 @@ use crate::server::args::{Placement, ServerArgs};
 use crate::server::tls::LivePair;
 use crate::server::{Server, bind};
 
-use super::Done;
 use super::output::{self, Exit};
+use super::{Done, configuration};
 
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
@@ -73,20 +72,15 @@ const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) fn run(args: &ServeArgs) -> Done {
     let given = args.config.as_deref().map(configuration).transpose()?;
     let mut folder = Folder::new(&args.standalone, given, &args.namespace);
-    let store = folder.open().map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        anyhow!("{}", lines.join("\n       "))
-    })?;
+    let store = folder.open().map_err(|found| problems(&found))?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(serve(args, folder, store))
 }
 
-/// Reads `--config`.
-fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read --config {name}"))?;
-    let injectors = Injectors::from_yaml(&name, &bytes)?;
-    Ok((name, injectors))
+/// All that is wrong with a folder, a line each.
+pub(super) fn problems(problems: &[folder::Problem]) -> anyhow::Error {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    anyhow!("{}", lines.join("\n       "))
 }
 
 async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {

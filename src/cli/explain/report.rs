@@ -1,0 +1,316 @@
+//! What is said about one pod. Every rule is asked where the server asks it.
+
+use std::cell::Cell;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::cluster::store::Store;
+use crate::decision::meshed::{self, Meshed};
+use crate::decision::namespace::NamespaceView;
+use crate::decision::pod::PodView;
+use crate::decision::readiness::EndpointState;
+use crate::decision::reason::Reason;
+use crate::decision::requirement::{self, Claim};
+use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mark, sentence};
+use crate::injector::spec::Outcome;
+
+use super::super::output::Exit;
+use super::subject::Subject;
+
+/// The answer for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Document<'a> {
+    pods: &'a [Explained],
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(pods: &'a [Explained]) -> Self {
+        Self { pods }
+    }
+}
+
+/// What is said about one pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Explained {
+    /// Kind of the object it was found in.
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) origin: String,
+    /// True for a pod that does not exist yet.
+    pub(super) template: bool,
+    /// Each injector that some rule decided on.
+    pub(super) injectors: Vec<Injector>,
+    pub(super) gate: Gate,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the gate would answer now.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Gate {
+    /// `admit`, `mark`, `warn`, `defer`, `deny`, `unreadable` or `unknown`.
+    pub(super) decision: &'static str,
+    pub(super) reason: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) message: String,
+    /// The mark that would be set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mark: Option<String>,
+}
+
+/// One injector, for this pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Injector {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) instance: Option<String>,
+    /// `required`, `notRequired` or `invalid`.
+    pub(super) requirement: &'static str,
+    /// Number of the rule in the profile.
+    pub(super) rule: usize,
+    /// The rule's terms with the values that were met.
+    pub(super) because: String,
+    /// Only of what is required.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) readiness: Option<State>,
+    /// What the check will look for, or that it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) check: Option<String>,
+}
+
+/// Whether an injector can be tried.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct State {
+    /// `usable`, `notUsable`, `notInstalled` or `unknown`.
+    pub(super) state: &'static str,
+    pub(super) why: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) endpoints: Vec<Endpoint>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) slices: Vec<Slice>,
+}
+
+/// One endpoint that was counted.
+#[derive(Debug, Serialize)]
+pub(super) struct Endpoint {
+    pub(super) name: String,
+    pub(super) usable: bool,
+    pub(super) state: String,
+}
+
+/// One slice that endpoints came from (case 46).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Slice {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) managed_by: Option<String>,
+    pub(super) endpoints: usize,
+}
+
+/// What is said where nobody can tell.
+pub(super) const UNKNOWN: &str = "unknown";
+
+impl Explained {
+    pub(super) fn exit(&self) -> Exit {
+        let invalid = self
+            .injectors
+            .iter()
+            .any(|injector| injector.requirement == "invalid");
+        match self.gate.decision {
+            UNKNOWN => Exit::CannotTell,
+            "defer" | "deny" | "unreadable" => Exit::Findings,
+            _ if invalid => Exit::Findings,
+            _ => Exit::Fine,
+        }
+    }
+}
+
+/// Explains one pod. `knows_state` is false where nothing is known of the injectors.
+pub(super) fn of(subject: &Subject, store: &Store, knows_state: bool) -> anyhow::Result<Explained> {
+    let keys = store.injectors().keys();
+    let pod = PodView::read(&subject.pod, keys);
+    let pod = pod.with_context(|| format!("{}: cannot read the pod", subject.origin))?;
+    if store.injectors().excludes(&subject.namespace) {
+        return Ok(spared(subject, Reason::ExcludedNamespace));
+    }
+    if let Some(reason) = exemption::of(&pod, subject.groups.iter().map(String::as_str)) {
+        return Ok(spared(subject, reason));
+    }
+    let Some(namespace) = store.namespace(&subject.namespace) else {
+        let message = format!(
+            "namespace {} is in none of the files: give it with -f, or a folder with --state",
+            subject.namespace
+        );
+        let gate = Gate::unknown(Reason::NamespaceUnknown.as_str(), message);
+        return Ok(explained(subject, Vec::new(), gate, Vec::new()));
+    };
+    Ok(judged(subject, &pod, namespace, store, knows_state))
+}
+
+fn judged(
+    subject: &Subject,
+    pod: &PodView<'_>,
+    namespace: &NamespaceView,
+    store: &Store,
+    knows_state: bool,
+) -> Explained {
+    let injectors = requirement::decisions(pod, namespace, store.injectors())
+        .filter(says_something)
+        .map(|claim| injector(&claim, pod, store, knows_state))
+        .collect();
+    let requirement = requirement::of(pod, namespace, store.injectors());
+    let depends_on_state = Cell::new(false);
+    let decision = gate::decide(pod, &requirement, |claim| {
+        depends_on_state.set(true);
+        store.readiness(claim.number, claim.instance())
+    });
+    // A value that no injector knows is refused whatever their state.
+    let is_certain = knows_state || !depends_on_state.get() || decision.verdict == Verdict::Deny;
+    let gate = if is_certain {
+        Gate::new(&decision)
+    } else {
+        let message = "it depends on the state of the injectors: give a folder with --state";
+        Gate::unknown(UNKNOWN, message.to_owned())
+    };
+    let warnings = if is_certain {
+        decision.warnings
+    } else {
+        Vec::new()
+    };
+    explained(subject, injectors, gate, warnings)
+}
+
+fn spared(subject: &Subject, reason: Reason) -> Explained {
+    explained(
+        subject,
+        Vec::new(),
+        Gate::new(&Decision::admit(reason)),
+        Vec::new(),
+    )
+}
+
+fn explained(
+    subject: &Subject,
+    injectors: Vec<Injector>,
+    gate: Gate,
+    warnings: Vec<String>,
+) -> Explained {
+    Explained {
+        kind: subject.kind.clone(),
+        name: subject.name.clone(),
+        namespace: subject.namespace.clone(),
+        origin: subject.origin.clone(),
+        template: subject.is_template,
+        injectors,
+        gate,
+        warnings,
+    }
+}
+
+impl Gate {
+    fn new(decision: &Decision<'_>) -> Self {
+        Self {
+            decision: decision.verdict.as_str(),
+            reason: decision.reason.as_str(),
+            message: decision.message.clone(),
+            mark: match &decision.mark {
+                mark::Edit::Set(value) => Some(value.clone()),
+                mark::Edit::Keep | mark::Edit::Remove => None,
+            },
+        }
+    }
+
+    fn unknown(reason: &'static str, message: String) -> Self {
+        Self {
+            decision: UNKNOWN,
+            reason,
+            message,
+            mark: None,
+        }
+    }
+}
+
+/// Rules that spare a pod for want of any key are not worth a line.
+fn says_something(claim: &Claim<'_>) -> bool {
+    let is_there = claim.rule.when.iter().any(|term| term.test.is_positive());
+    claim.rule.then != Outcome::NotRequired || is_there
+}
+
+fn injector(claim: &Claim<'_>, pod: &PodView<'_>, store: &Store, knows_state: bool) -> Injector {
+    let requirement = match claim.rule.then {
+        Outcome::Required => "required",
+        Outcome::NotRequired => "notRequired",
+        Outcome::Invalid => "invalid",
+    };
+    let is_required = claim.rule.then == Outcome::Required;
+    Injector {
+        name: claim.name().to_owned(),
+        instance: claim.instance().map(str::to_owned),
+        requirement,
+        rule: claim.rule.number,
+        because: sentence::rule_in_words(claim),
+        readiness: is_required.then(|| state(claim, store, knows_state)),
+        check: is_required.then(|| check(claim, pod)),
+    }
+}
+
+fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
+    let wanted = sentence::wanted_by_check(claim);
+    match meshed::of(&claim.injector.profile, pod, &claim.marks) {
+        Meshed::Yes => "the pod holds it already".to_owned(),
+        Meshed::No(_) => format!("needs {wanted}, which the injector adds"),
+    }
+}
+
+fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
+    let bare = |state, why: &str| State {
+        state,
+        why: why.to_owned(),
+        endpoints: Vec::new(),
+        slices: Vec::new(),
+    };
+    if !knows_state {
+        return bare(UNKNOWN, "no --state was given");
+    }
+    let readiness = store.readiness(claim.number, claim.instance());
+    let (state, looked) = match &readiness {
+        Readiness::Usable(looked) => ("usable", looked),
+        Readiness::NotUsable(looked) => ("notUsable", looked),
+        Readiness::NotInstalled => {
+            return bare(
+                "notInstalled",
+                "no MutatingWebhookConfiguration has an entry of it",
+            );
+        }
+        Readiness::NoInstance => {
+            return bare(
+                "notInstalled",
+                "no MutatingWebhookConfiguration carries that instance",
+            );
+        }
+    };
+    let mut found = bare(state, &sentence::state(&claim.injector.profile, looked));
+    if let Looked::Endpoints { service, tally, .. } = looked {
+        let counted = tally.iter().flat_map(|tally| &tally.endpoints);
+        found.endpoints = counted
+            .map(|one| Endpoint {
+                name: one.name.to_string(),
+                usable: one.state == EndpointState::Usable,
+                state: one.state.to_string(),
+            })
+            .collect();
+        let slices = store.slices(service).map(|(name, slice)| Slice {
+            name: name.to_owned(),
+            managed_by: slice.managed_by.as_deref().map(str::to_owned),
+            endpoints: slice.endpoints.len(),
+        });
+        found.slices = slices.collect();
+    }
+    found
+}

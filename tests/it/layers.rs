@@ -1,0 +1,180 @@
+//! The arrows of the drawing in `src/lib.rs`: who may import whom, and what the pure core must
+//! not know. One crate, so a test holds what crate borders would.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which modules of the crate a path may import. The longest path that fits counts.
+const MAY_IMPORT: [(&str, &[&str]); 13] = [
+    ("yaml", &[]),
+    ("metrics", &[]),
+    ("telemetry", &[]),
+    ("lifecycle", &[]),
+    ("injector", &["yaml"]),
+    ("decision", &["injector"]),
+    ("cluster", &["decision", "injector", "yaml"]),
+    ("admission", &["cluster", "decision", "injector", "metrics"]),
+    ("certs", &[]),
+    ("server", &["certs", "lifecycle"]),
+    ("cli", &["*"]),
+    ("main.rs", &["*"]),
+    ("lib.rs", &["*"]),
+];
+
+/// Paths that are pure: no async, clock, IO or logging.
+const PURE: [&str; 6] = [
+    "injector",
+    "decision",
+    "yaml",
+    "cluster/store.rs",
+    "cluster/located.rs",
+    "cluster/report.rs",
+];
+
+/// What pure code must not mention.
+const IMPURE: [&str; 14] = [
+    "tokio",
+    "kube::",
+    "axum",
+    "hyper",
+    "tracing",
+    "anyhow",
+    "std::fs",
+    "std::net",
+    "std::env",
+    "std::io",
+    "std::thread",
+    "std::process",
+    "async fn",
+    "::now(",
+];
+
+#[test]
+fn imports_follow_the_drawing() {
+    let mut wrong = Vec::new();
+    for (path, number, line) in code_lines() {
+        let Some((own, allowed)) = MAY_IMPORT.iter().find(|(own, _)| is_below(&path, own)) else {
+            panic!("{path} has no row in MAY_IMPORT: say what it may import");
+        };
+        assert!(!line.contains("crate::{"), "src/{path}:{number}: one `use` per module, please");
+        for module in imported(&line) {
+            let is_fine =
+                module == *own || allowed.contains(&"*") || allowed.contains(&module.as_str());
+            if !is_fine {
+                wrong.push(format!(
+                    "src/{path}:{number}: {own} must not import {module}: {line}"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn the_pure_core_knows_no_async_clock_io_or_logging() {
+    let mut wrong = Vec::new();
+    for (path, number, line) in code_lines() {
+        if !PURE.iter().any(|pure| is_below(&path, pure)) {
+            continue;
+        }
+        if let Some(found) = IMPURE.iter().find(|impure| line.contains(**impure)) {
+            wrong.push(format!(
+                "src/{path}:{number}: {found} in the pure core: {line}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// No injector's name in code: a preset is a file and one row in the list of presets.
+#[test]
+fn no_code_knows_an_injector_by_name() {
+    let names = meshgate::injector::PRESETS.map(|(name, _)| name);
+    let mut wrong = Vec::new();
+    for (path, number, line) in code_lines() {
+        // The list of presets, and commands in help texts.
+        let is_row = path == "injector/mod.rs" && line.contains("include_str!");
+        let is_row = is_row || line.contains("examples/");
+        let found = names
+            .iter()
+            .find(|name| line.to_lowercase().contains(**name));
+        if let Some(name) = found.filter(|_| !is_row) {
+            wrong.push(format!(
+                "src/{path}:{number}: {name} is named in code: {line}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn the_reader_of_lines_sees_what_it_must() {
+    assert_eq!(imported("use crate::cluster::store::Store;"), ["cluster"]);
+    assert_eq!(
+        imported("crate::metrics::Hook, crate::yaml::x"),
+        ["metrics", "yaml"]
+    );
+    assert_eq!(imported("use std::fs;"), Vec::<String>::new());
+    assert!(is_below("cluster/store.rs", "cluster/store.rs") && is_below("yaml.rs", "yaml"));
+    assert!(is_below("yaml/tests.rs", "yaml") && !is_below("yamlish.rs", "yaml"));
+    assert!(code_lines().len() > 2_000, "the sources were not found");
+}
+
+fn is_below(path: &str, own: &str) -> bool {
+    path == own
+        || path.strip_suffix(".rs") == Some(own)
+        || path
+            .strip_prefix(own)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The first modules after each `crate::` of a line.
+fn imported(line: &str) -> Vec<String> {
+    let parts = line.split("crate::").skip(1);
+    let word = |part: &str| -> String {
+        part.chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect()
+    };
+    parts.map(word).filter(|word| !word.is_empty()).collect()
+}
+
+/// Lines of code outside tests and comments: path below `src`, number, text.
+fn code_lines() -> Vec<(String, usize, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    let mut lines = Vec::new();
+    for file in files {
+        let path = file
+            .strip_prefix(&root)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.trim() == "#[cfg(test)]" {
+                break;
+            }
+            let code = line.split("//").next().unwrap_or_default().trim();
+            if !code.is_empty() {
+                lines.push((path.clone(), number, code.to_owned()));
+            }
+        }
+    }
+    lines
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+}
