@@ -10,8 +10,10 @@ use crate::support::client;
 
 /// Key of the mark.
 pub(crate) const MARK: &str = "meshgate.io/admitted";
-/// The API server cuts longer warnings.
-const LONGEST_WARNING: usize = 256;
+/// The API server cuts warnings short where all of them together are longer, in characters.
+const LONGEST_WARNINGS: usize = 4096;
+/// A rule's own warning (case 24); what mode `warn` says in place of a refusal is longer.
+const LONGEST_RULE_WARNING: usize = 120;
 
 /// An answer, taken apart.
 #[derive(Debug)]
@@ -112,8 +114,14 @@ impl Verdict {
         expect(both || neither, "patch and patchType both or neither");
         let may_patch = hook == Hook::Gate && self.allowed;
         expect(neither || may_patch, "no patch from refusals and the check");
-        let fits = |warning: &String| !warning.is_empty() && warning.len() <= LONGEST_WARNING;
+        let length = |warning: &String| warning.chars().count();
+        let fits = |warning: &String| {
+            let is_short = length(warning) < LONGEST_RULE_WARNING || self.decision == "warn";
+            !warning.is_empty() && is_short && !warning.contains(char::is_control)
+        };
+        let together = self.warnings.iter().map(length).sum::<usize>();
         expect(self.warnings.iter().all(fits), "length of a warning");
+        expect(together <= LONGEST_WARNINGS, "length of all warnings");
         let audit = response["auditAnnotations"].as_object();
         let keys = audit.map(Map::keys).into_iter().flatten();
         expect(
