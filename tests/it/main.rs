@@ -8,5 +8,6 @@
 mod cases;
 mod hooks;
 mod layers;
+mod samples;
 mod support;
 mod tls;
