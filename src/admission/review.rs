@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::decision::pod::Text;
+use crate::decision::pod::{Object, Text};
 use crate::decision::{Decision, Verdict};
 
 use super::bad_call::BadCall;
@@ -26,7 +26,7 @@ struct Envelope<'a> {
     #[serde(borrow, default)]
     kind: Option<Text<'a>>,
     #[serde(borrow, default)]
-    request: Option<Request<'a>>,
+    request: Option<Object<Request<'a>>>,
 }
 
 /// What is read of a review's `request`.
@@ -77,14 +77,15 @@ impl<'a> Request<'a> {
         if body.is_empty() {
             return Err(BadCall::Empty);
         }
-        let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(BadCall::NotAReview)?;
+        let read = serde_json::from_slice(body);
+        let Object(envelope): Object<Envelope<'a>> = read.map_err(BadCall::NotAReview)?;
         let version = envelope.api_version.as_deref().unwrap_or_default();
         let kind = envelope.kind.as_deref().unwrap_or_default();
         if (version, kind) != (API_VERSION, KIND) {
             let found = crate::injector::shown(&format!("{version} {kind}"));
             return Err(BadCall::Version(found));
         }
-        let request = envelope.request.ok_or(BadCall::NoRequest)?;
+        let Object(request) = envelope.request.ok_or(BadCall::NoRequest)?;
         if request.uid().is_empty() {
             return Err(BadCall::NoUid);
         }

@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -26,6 +28,29 @@ impl std::ops::Deref for Text<'_> {
     type Target = str;
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+/// A JSON object and nothing else: serde would read a struct out of a list as well, by the order
+/// of its fields.
+#[derive(Debug, Clone, Default)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = T;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer
+            .deserialize_map(ObjectVisitor(PhantomData))
+            .map(Self)
     }
 }
 
@@ -79,9 +104,9 @@ impl Container<'_> {
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: Object<Metadata<'a>>,
     #[serde(borrow, default)]
-    spec: Option<Spec<'a>>,
+    spec: Option<Object<Spec<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -205,14 +230,14 @@ impl<'a> PodView<'a> {
     /// The object is not a pod: `metadata` is missing, or a field that rules read has another
     /// type than the API gives it.
     pub fn read(json: &'a str, keys: &Keys) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'a> = serde_json::from_str(json)?;
+        let Object(wire): Object<Wire<'a>> = serde_json::from_str(json)?;
         let Metadata {
             name,
             generate_name,
             labels,
             annotations,
             owner_references,
-        } = wire.metadata;
+        } = wire.metadata.0;
         let mut marks = keys.pod_marks();
         let mut take = |place, entries: Option<&Entries<'a>>| {
             for (key, value) in entries.into_iter().flat_map(|entries| &entries.0) {
@@ -240,7 +265,7 @@ impl<'a> PodView<'a> {
             mirrored: annotation(MIRROR).is_some(),
             has_annotations: annotations.is_some(),
             marks,
-            spec: wire.spec.unwrap_or_default(),
+            spec: wire.spec.unwrap_or_default().0,
         })
     }
 

@@ -5,6 +5,7 @@
     reason = "everything here is a test; clippy only knows the functions marked as such"
 )]
 
+mod admission;
 mod cases;
 mod hooks;
 mod layers;
