@@ -10,5 +10,6 @@ mod cases;
 mod hooks;
 mod layers;
 mod samples;
+mod standalone;
 mod support;
 mod tls;

@@ -31,7 +31,10 @@ fn assert_proper(hook: Hook, answer: &Answer) -> StatusCode {
             assert!(!response["uid"].as_str().unwrap().is_empty());
             let both = response["patch"].is_string() == response["patchType"].is_string();
             let may_patch = hook == Hook::Gate && response["allowed"] == true;
-            assert!(both && (may_patch || response["patch"].is_null()), "{review}");
+            assert!(
+                both && (may_patch || response["patch"].is_null()),
+                "{review}"
+            );
         }
         StatusCode::BAD_REQUEST => assert_bad_call(answer, StatusCode::BAD_REQUEST, ""),
         other => panic!("{other}: {:?}", answer.body),
@@ -49,7 +52,8 @@ async fn deep_nesting_is_answered() {
     for deep in [&arrays, &maps, &unclosed] {
         let pod = |place: &str| {
             let pod = json!({"metadata": {"annotations": {}}, "spec": {"containers": []}});
-            pod.to_string().replacen(place, &format!("{place}\"x\":{deep},"), 1)
+            pod.to_string()
+                .replacen(place, &format!("{place}\"x\":{deep},"), 1)
         };
         let bodies = [
             with_object(deep),
@@ -58,7 +62,10 @@ async fn deep_nesting_is_answered() {
             with_object(&format!("{{\"metadata\":{{\"labels\":{deep}}}}}")),
             with_object(&format!("{{\"spec\":{{\"containers\":{deep}}}}}")),
             with_object("{}").replace("\"oldObject\":null", &format!("\"oldObject\":{deep}")),
-            with_object("{}").replace("\"userInfo\":{", &format!("\"userInfo\":{{\"extra\":{deep},")),
+            with_object("{}").replace(
+                "\"userInfo\":{",
+                &format!("\"userInfo\":{{\"extra\":{deep},"),
+            ),
             with_object("{}").replacen('{', &format!("{{\"x\":{deep},"), 1),
             deep.clone(),
         ];
@@ -80,7 +87,10 @@ async fn what_is_deep_in_a_field_that_nobody_reads_is_nobodys_business() {
     let mut pod = hooks::plain_pod("shop-");
     pod["spec"]["hologram"] = json!("DEEP");
     let body = with_object(&pod.to_string().replace("\"DEEP\"", &deep));
-    assert_eq!(verdict(&mut client, Hook::Gate, "u", body).await.decision, "mark");
+    assert_eq!(
+        verdict(&mut client, Hook::Gate, "u", body).await.decision,
+        "mark"
+    );
 }
 
 #[tokio::test]
@@ -94,12 +104,21 @@ async fn invalid_utf8_and_cut_json_are_bad_calls() {
         assert_bad_call(&answer, StatusCode::BAD_REQUEST, "body is");
         let mut broken = body.clone();
         broken[at] = 0xff;
-        assert_proper(Hook::Check, &hooks::send(&mut client, Hook::Check, broken).await);
+        assert_proper(
+            Hook::Check,
+            &hooks::send(&mut client, Hook::Check, broken).await,
+        );
     }
     let latin = with_object(&hooks::plain_pod("sh\u{f6}p-").to_string());
-    let latin: Vec<u8> = latin.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+    let latin: Vec<u8> = latin
+        .chars()
+        .map(|c| u8::try_from(u32::from(c)).unwrap())
+        .collect();
     let answer = hooks::send(&mut client, Hook::Gate, latin).await;
-    assert_ne!(assert_proper(Hook::Gate, &answer), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_ne!(
+        assert_proper(Hook::Gate, &answer),
+        StatusCode::INTERNAL_SERVER_ERROR
+    );
     let twice = [body.clone(), body].concat();
     let answer = hooks::send(&mut client, Hook::Gate, twice).await;
     assert_bad_call(&answer, StatusCode::BAD_REQUEST, "trailing");
@@ -116,7 +135,11 @@ async fn huge_texts_are_read_and_not_repeated() {
     let review = hooks::review("u", "orders", pod).to_string();
     let found = verdict(&mut client, Hook::Gate, "u", review).await;
     assert_eq!((found.code, &*found.reason), (403, "invalid_value"));
-    assert!(found.message.chars().count() < 1_000, "{}", found.message.len());
+    assert!(
+        found.message.chars().count() < 1_000,
+        "{}",
+        found.message.len()
+    );
 
     let review = hooks::review(&huge, &huge, hooks::plain_pod("shop-")).to_string();
     let found = verdict(&mut client, Hook::Gate, &huge, review).await;
@@ -139,7 +162,10 @@ async fn escapes_in_keys_and_values_mean_what_they_stand_for() {
     let found = verdict(&mut client, Hook::Check, uid, review).await;
     assert_eq!(found.reason, "not_required");
     // Half of a surrogate pair is no text.
-    for object in [r#"{"metadata":{"name":"\ud83d"}}"#, r#"{"metadata":{"labels":{"\udc00":""}}}"#] {
+    for object in [
+        r#"{"metadata":{"name":"\ud83d"}}"#,
+        r#"{"metadata":{"labels":{"\udc00":""}}}"#,
+    ] {
         let answer = hooks::send(&mut client, Hook::Gate, with_object(object)).await;
         assert_proper(Hook::Gate, &answer);
     }
@@ -170,8 +196,16 @@ async fn a_key_that_is_there_twice_never_opens_the_gate() {
     let request = with_object("{}");
     let twice = [
         request.replacen("\"uid\":", "\"uid\":\"first\",\"uid\":", 1),
-        request.replacen("\"operation\":", "\"operation\":\"DELETE\",\"operation\":", 1),
-        request.replacen("\"namespace\":", "\"namespace\":\"kube-system\",\"namespace\":", 1),
+        request.replacen(
+            "\"operation\":",
+            "\"operation\":\"DELETE\",\"operation\":",
+            1,
+        ),
+        request.replacen(
+            "\"namespace\":",
+            "\"namespace\":\"kube-system\",\"namespace\":",
+            1,
+        ),
         request.replacen("\"request\":", "\"request\":{},\"request\":", 1),
     ];
     for body in twice {
@@ -204,7 +238,10 @@ async fn null_means_missing_wherever_it_stands() {
         let found = verdict(&mut client, Hook::Gate, "u", review).await;
         assert_eq!(found.decision, "mark", "{pod}");
         let mut wrong = Vec::new();
-        assert_eq!(found.patched(&pod, &mut wrong), with_mark(&pod, Some("linkerd")));
+        assert_eq!(
+            found.patched(&pod, &mut wrong),
+            with_mark(&pod, Some("linkerd"))
+        );
         assert_eq!(wrong, [""; 0]);
     }
 }
@@ -232,10 +269,17 @@ async fn what_is_no_pod_is_refused_with_code_400() {
         for hook in HOOKS {
             let review = hooks::review("u", "orders", object.clone()).to_string();
             let found = verdict(&mut client, hook, "u", review).await;
-            assert_eq!((found.code, &*found.reason), (400, "unreadable_object"), "{object}");
+            assert_eq!(
+                (found.code, &*found.reason),
+                (400, "unreadable_object"),
+                "{object}"
+            );
             let review = hooks::review("u", "kube-system", object.clone()).to_string();
             let found = verdict(&mut client, hook, "u", review).await;
-            assert_eq!((found.allowed, &*found.reason), (true, "excluded_namespace"));
+            assert_eq!(
+                (found.allowed, &*found.reason),
+                (true, "excluded_namespace")
+            );
         }
     }
 }
@@ -244,9 +288,24 @@ async fn what_is_no_pod_is_refused_with_code_400() {
 fn anything() -> impl Strategy<Value = Value> {
     let key = prop_oneof![
         prop::sample::select(vec![
-            "metadata", "spec", "annotations", "labels", "containers", "initContainers", "name",
-            "image", "restartPolicy", "hostNetwork", "os", "nodeSelector", "ownerReferences",
-            "linkerd.io/inject", "meshgate.io/admitted", "generateName", "kind", "controller",
+            "metadata",
+            "spec",
+            "annotations",
+            "labels",
+            "containers",
+            "initContainers",
+            "name",
+            "image",
+            "restartPolicy",
+            "hostNetwork",
+            "os",
+            "nodeSelector",
+            "ownerReferences",
+            "linkerd.io/inject",
+            "meshgate.io/admitted",
+            "generateName",
+            "kind",
+            "controller",
         ])
         .prop_map(str::to_owned),
         any::<String>(),
@@ -282,7 +341,10 @@ async fn survives(client: &mut Client, hook: Hook, body: Vec<u8>) {
 
 #[test]
 fn random_and_mutated_bodies_get_an_answer_or_a_bad_call() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let (hooks, client): (Hooks, _) = runtime.block_on(async {
         let hooks = serving().await;
         let client = hooks.client(Protocol::H1).await;

@@ -54,7 +54,11 @@ async fn a_panic_is_a_500_for_its_request_and_the_next_one_is_served() {
                 assert!(!answer.text().contains("broken"), "{}", answer.text());
             }
             let answer = hooks::send(&mut client, Hook::Gate, review).await;
-            assert_eq!(answer.status, StatusCode::OK, "the same connection, the same namespace");
+            assert_eq!(
+                answer.status,
+                StatusCode::OK,
+                "the same connection, the same namespace"
+            );
             assert!(answer.text().contains("not_required"));
         }
     }

@@ -49,7 +49,10 @@ fn assert_bad_call(answer: &Answer, status: StatusCode, text: &str) {
     let found = String::from_utf8_lossy(&answer.body);
     assert_eq!(answer.status, status, "{found}");
     assert!(found.contains(text), "{text} in {found}");
-    assert!(answer.header("content-type").starts_with("text/plain"), "{found}");
+    assert!(
+        answer.header("content-type").starts_with("text/plain"),
+        "{found}"
+    );
     assert!(found.len() < 500 && found.ends_with('\n'), "{found}");
     assert!(!found.trim_end().contains(char::is_control), "{found}");
 }
@@ -79,15 +82,24 @@ async fn reviews_that_nobody_can_answer_are_bad_calls() {
         (with("request", json!("u")), "AdmissionReview"),
         (without("/request", "uid"), "uid"),
         (without_uid, "uid"),
-        (with("apiVersion", json!("admission.k8s.io/v1beta1")), "admission.k8s.io/v1 "),
-        (with("apiVersion", json!("admission.k8s.io/v2")), "admission.k8s.io/v1 "),
+        (
+            with("apiVersion", json!("admission.k8s.io/v1beta1")),
+            "admission.k8s.io/v1 ",
+        ),
+        (
+            with("apiVersion", json!("admission.k8s.io/v2")),
+            "admission.k8s.io/v1 ",
+        ),
         (without("", "apiVersion"), "admission.k8s.io/v1"),
         (without("", "kind"), "AdmissionReview"),
         (with("kind", json!("Pod")), "AdmissionReview"),
         (json!({}), "AdmissionReview"),
         (json!(null), "AdmissionReview"),
         (json!([1, 2]), "AdmissionReview"),
-        (json!(["admission.k8s.io/v1", "AdmissionReview", review["request"]]), "AdmissionReview"),
+        (
+            json!(["admission.k8s.io/v1", "AdmissionReview", review["request"]]),
+            "AdmissionReview",
+        ),
         (json!("a text"), "AdmissionReview"),
         (json!(7), "AdmissionReview"),
     ];
@@ -98,7 +110,8 @@ async fn reviews_that_nobody_can_answer_are_bad_calls() {
         }
     }
     assert_serves(&mut client).await;
-    let counted = "meshgate_decisions_total{hook=\"gate\",decision=\"bad_call\",reason=\"bad_request\"";
+    let counted =
+        "meshgate_decisions_total{hook=\"gate\",decision=\"bad_call\",reason=\"bad_request\"";
     assert!(hooks.metrics.encode().contains(counted));
 }
 
@@ -113,7 +126,9 @@ async fn a_bad_call_repeats_no_more_than_a_little_of_what_it_was_sent() {
         let answer = hooks::send(&mut client, Hook::Gate, review.to_string()).await;
         assert_bad_call(&answer, StatusCode::BAD_REQUEST, "admission.k8s.io/v1");
     }
-    let answer = client.post(&format!("/{}", "x".repeat(2_000)), JSON, "{}").await;
+    let answer = client
+        .post(&format!("/{}", "x".repeat(2_000)), JSON, "{}")
+        .await;
     assert_bad_call(&answer, StatusCode::NOT_FOUND, "/mutate/pods");
 }
 
@@ -127,16 +142,34 @@ async fn method_path_and_content_type_are_told_apart() {
             assert_bad_call(&answer, StatusCode::METHOD_NOT_ALLOWED, "POST");
             assert_eq!(answer.header("allow"), "POST");
         }
-        for wrong in ["/", "/mutate", "/mutate/pods/", "/validate/pods/x", "/metrics", "/readyz"] {
+        for wrong in [
+            "/",
+            "/mutate",
+            "/mutate/pods/",
+            "/validate/pods/x",
+            "/metrics",
+            "/readyz",
+        ] {
             let answer = client.get(wrong).await;
             assert_bad_call(&answer, StatusCode::NOT_FOUND, "/validate/pods");
         }
         let review = hooks::review("u", "orders", hooks::plain_pod("shop-")).to_string();
-        for fine in [JSON, "application/json; charset=utf-8", "Application/JSON ;x=y"] {
+        for fine in [
+            JSON,
+            "application/json; charset=utf-8",
+            "Application/JSON ;x=y",
+        ] {
             let answer = client.post(path(Hook::Gate), fine, review.clone()).await;
             assert_eq!(answer.status, StatusCode::OK, "{fine}");
         }
-        for other in ["text/plain", "application/jsonp", "application/yaml", "", ";", "json"] {
+        for other in [
+            "text/plain",
+            "application/jsonp",
+            "application/yaml",
+            "",
+            ";",
+            "json",
+        ] {
             // HTTP/1.1 ends with a body that nobody has read.
             let mut client = hooks.client(protocol).await;
             let answer = client.post(path(Hook::Gate), other, review.clone()).await;

@@ -182,7 +182,8 @@ pub(super) fn read_cases(name: &str, text: &[u8]) -> Result<Vec<Case>, String> {
     let read = |document: &yaml::Document<'_>| {
         let case: Case = document.parse().map_err(|error| error.to_string())?;
         let place = format!("{name}:{}: {}", document.line(), case.name);
-        case.flaw().map_or(Ok(case), |flaw| Err(format!("{place}: {flaw}")))
+        case.flaw()
+            .map_or(Ok(case), |flaw| Err(format!("{place}: {flaw}")))
     };
     documents.iter().map(read).collect()
 }

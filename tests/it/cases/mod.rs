@@ -44,7 +44,10 @@ async fn every_case_is_answered_as_it_says() {
     }
     let line = format!("cases: {passed} of {total}");
     assert!(report.is_empty(), "{report}\n{line}");
-    assert!(total >= FEWEST_CASES, "{line}, expected {FEWEST_CASES} at least");
+    assert!(
+        total >= FEWEST_CASES,
+        "{line}, expected {FEWEST_CASES} at least"
+    );
     println!("{line}");
 }
 
@@ -109,7 +112,11 @@ impl<'c> Run<'c> {
     fn instances(&self) -> Vec<&'c str> {
         let named = self.case.values().into_iter().chain(["default"]);
         let fits = |name: &&str| !name.is_empty();
-        named.filter(fits).collect::<BTreeSet<_>>().into_iter().collect()
+        named
+            .filter(fits)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     async fn wrong(&self, gate: &mut Client, check: &mut Client) -> String {
@@ -247,7 +254,11 @@ fn every_preset_has_a_case_of_each_kind_and_every_file_an_owner() {
             .map(|case| case.covers)
             .collect();
         for kind in wanted.iter().filter(|kind| !covered.contains(kind)) {
-            writeln!(missing, "tests/cases/{preset} has no case that covers {kind:?}").unwrap();
+            writeln!(
+                missing,
+                "tests/cases/{preset} has no case that covers {kind:?}"
+            )
+            .unwrap();
         }
     }
     for file in &files {
@@ -280,7 +291,10 @@ fn a_case_file_is_read_strictly() {
                 gate: {decision: admit, reason: not_required}\n\
                 check: {decision: admit, reason: not_required}\n";
     let flaw = |text: String| format::read_cases("f.yaml", text.as_bytes()).unwrap_err();
-    assert_eq!(format::read_cases("f.yaml", case.as_bytes()).unwrap().len(), 1);
+    assert_eq!(
+        format::read_cases("f.yaml", case.as_bytes()).unwrap().len(),
+        1
+    );
     assert!(flaw(format!("{case}gat: {{}}\n")).contains("gat"));
     assert!(flaw(case.replace("reason", "raeson")).contains("raeson"));
     assert!(flaw(case.replace("state: up", "state: upp")).contains("f.yaml:3"));

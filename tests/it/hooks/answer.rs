@@ -51,10 +51,7 @@ impl Verdict {
             }
         };
         if answer.header("content-type") != "application/json" {
-            wrong.push(format!(
-                "content type {}",
-                answer.header("content-type")
-            ));
+            wrong.push(format!("content type {}", answer.header("content-type")));
         }
         envelope(&body, uid, wrong);
         let verdict = Self::read(&body["response"], wrong);
@@ -95,8 +92,14 @@ impl Verdict {
         expect(only(response, &known), "an unknown key in the response");
         let status = &response["status"];
         let in_status = ["status", "code", "reason", "message"];
-        expect(only(status, &in_status), "no details, nothing but four keys");
-        expect(self.allowed == status.is_null(), "a status with refusals only");
+        expect(
+            only(status, &in_status),
+            "no details, nothing but four keys",
+        );
+        expect(
+            self.allowed == status.is_null(),
+            "a status with refusals only",
+        );
         if !self.allowed {
             let word = match self.code {
                 503 => "ServiceUnavailable",
@@ -139,8 +142,7 @@ impl Verdict {
         let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
         let is_ours = |operation: &Value| {
             let path = operation["path"].as_str().unwrap_or_default();
-            path == "/metadata/annotations"
-                || path == "/metadata/annotations/meshgate.io~1admitted"
+            path == "/metadata/annotations" || path == "/metadata/annotations/meshgate.io~1admitted"
         };
         if operations.len() != 1 || !operations.iter().all(is_ours) {
             wrong.push(format!(

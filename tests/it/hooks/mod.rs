@@ -91,7 +91,11 @@ pub(crate) fn path(hook: Hook) -> &'static str {
 pub(crate) const HOOKS: [Hook; 2] = [Hook::Gate, Hook::Check];
 
 /// Sends a body as the API server sends a review.
-pub(crate) async fn send(client: &mut Client, hook: Hook, body: impl Into<Bytes>) -> client::Answer {
+pub(crate) async fn send(
+    client: &mut Client,
+    hook: Hook,
+    body: impl Into<Bytes>,
+) -> client::Answer {
     client.post(path(hook), "application/json", body).await
 }
 

@@ -118,7 +118,10 @@ async fn ask(client: &mut Client, hook: Hook, body: &[u8], expected: &Expected) 
     if let Expected::BadCall(text) = expected {
         let found = String::from_utf8_lossy(&answer.body).into_owned();
         if answer.status != 400 || !found.contains(text) || found.contains("\"response\"") {
-            wrong.push(format!("expected 400 with {text}, found {} {found}", answer.status));
+            wrong.push(format!(
+                "expected 400 with {text}, found {} {found}",
+                answer.status
+            ));
         }
         return wrong;
     }
@@ -144,15 +147,27 @@ fn compare(expected: &Expected, found: &Verdict, pod: &Value, wrong: &mut Vec<St
         }
     };
     expect(found.code == code, format!("code {code}"));
-    expect(found.allowed == (code == 0), "allowed without a code only".to_owned());
+    expect(
+        found.allowed == (code == 0),
+        "allowed without a code only".to_owned(),
+    );
     for text in texts {
-        expect(found.message.contains(text), format!("{text} in the message"));
+        expect(
+            found.message.contains(text),
+            format!("{text} in the message"),
+        );
     }
-    expect(found.warnings.len() == warnings.len(), format!("warnings {warnings:?}"));
+    expect(
+        found.warnings.len() == warnings.len(),
+        format!("warnings {warnings:?}"),
+    );
     for (text, warning) in warnings.iter().zip(&found.warnings) {
         expect(warning.contains(text), format!("warning {text}"));
     }
-    expect(found.patch.is_some() == mark.is_some(), format!("mark {mark:?}"));
+    expect(
+        found.patch.is_some() == mark.is_some(),
+        format!("mark {mark:?}"),
+    );
     let patched = found.patched(pod, wrong);
     let wanted = mark.map_or_else(|| pod.clone(), |mark| with_mark(pod, Some(mark)));
     if patched != wanted {

@@ -63,7 +63,11 @@ const fn row(
     }
 }
 
-const NOT_READY: &[&str] = &["orders", "linkerd/linkerd-proxy-injector", "0 of 1 endpoints"];
+const NOT_READY: &[&str] = &[
+    "orders",
+    "linkerd/linkerd-proxy-injector",
+    "0 of 1 endpoints",
+];
 
 /// All rows.
 #[rustfmt::skip]

@@ -72,13 +72,18 @@ async fn the_patch_adds_one_key_to_annotations_that_are_there_and_makes_those_th
     let hooks = serving(hooks::nowhere(), all).await;
     let mut client = hooks.client(Protocol::H1).await;
     for (file, path) in [
-        (WITH_ANNOTATIONS, "/metadata/annotations/meshgate.io~1admitted"),
+        (
+            WITH_ANNOTATIONS,
+            "/metadata/annotations/meshgate.io~1admitted",
+        ),
         (WITHOUT_ANNOTATIONS, "/metadata/annotations"),
     ] {
         let body = sample(file);
         let (verdict, pod) = gate(&mut client, &body).await;
         assert_eq!(verdict.patch.as_ref().unwrap()[0]["path"], path);
-        let before = pod["metadata"]["annotations"].as_object().map_or(0, |a| a.len());
+        let before = pod["metadata"]["annotations"]
+            .as_object()
+            .map_or(0, |a| a.len());
         let patched = verdict.patched(&pod, &mut Vec::new());
         let after = patched["metadata"]["annotations"].as_object().unwrap();
         assert_eq!(after.len(), before + 1);
@@ -110,7 +115,10 @@ async fn sent_again_with_the_mark_the_decision_is_the_same_and_nothing_is_patche
         let mut again = json_of(&body);
         again["request"]["object"] = marked;
         let (second, _) = gate(&mut client, again.to_string().as_bytes()).await;
-        assert_eq!((second.decision, second.reason), (first.decision, first.reason));
+        assert_eq!(
+            (second.decision, second.reason),
+            (first.decision, first.reason)
+        );
         assert_eq!(second.patch, None);
     }
 }
@@ -145,10 +153,18 @@ async fn more_than_eight_mebibytes_are_refused_without_a_look_at_the_rest() {
     );
     // Announced: answered before a byte of the body is there.
     let announced = format!("{head}content-length: {}\r\n\r\n", MAX_BODY + 1);
-    assert!(raw(&hooks, announced.as_bytes(), 0).await.starts_with("HTTP/1.1 413"));
+    assert!(
+        raw(&hooks, announced.as_bytes(), 0)
+            .await
+            .starts_with("HTTP/1.1 413")
+    );
     // Not announced: answered after eight of nine.
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
-    assert!(raw(&hooks, chunked.as_bytes(), 9).await.starts_with("HTTP/1.1 413"));
+    assert!(
+        raw(&hooks, chunked.as_bytes(), 9)
+            .await
+            .starts_with("HTTP/1.1 413")
+    );
     let mut client = hooks.client(Protocol::H2).await;
     let large = hooks::send(&mut client, Hook::Gate, vec![b' '; MAX_BODY + 1]).await;
     assert_eq!(large.status, StatusCode::PAYLOAD_TOO_LARGE);
@@ -161,7 +177,12 @@ async fn more_than_eight_mebibytes_are_refused_without_a_look_at_the_rest() {
 /// Sends a head and so many chunks of a mebibyte, and reads the first line of the answer.
 async fn raw(hooks: &Hooks, head: &[u8], mebibytes: usize) -> String {
     let server = &hooks.server;
-    let stream = client::tls(server.addr, &server.ca_pem, Protocol::H1, rustls::DEFAULT_VERSIONS);
+    let stream = client::tls(
+        server.addr,
+        &server.ca_pem,
+        Protocol::H1,
+        rustls::DEFAULT_VERSIONS,
+    );
     let (mut read, mut write) = tokio::io::split(stream.await.unwrap());
     let send = async {
         write.write_all(head).await?;
@@ -239,7 +260,13 @@ async fn with_slices(slices: Vec<Object>, delete: Option<&str>, expected: &Expec
         hooks.cluster.update(|store| store.delete(id));
     }
     let mut client = hooks.client(Protocol::H1).await;
-    let wrong = ask(&mut client, Hook::Gate, &sample(WITHOUT_ANNOTATIONS), expected).await;
+    let wrong = ask(
+        &mut client,
+        Hook::Gate,
+        &sample(WITHOUT_ANNOTATIONS),
+        expected,
+    )
+    .await;
     assert_eq!(wrong, [""; 0]);
 }
 
