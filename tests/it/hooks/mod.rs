@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use crate::support::client::{self, Client, Protocol};
 use crate::support::server::TestServer;
 
-/// What `?timeout=` is without a query, halved: no look-up of a test needs longer.
-const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
+/// As `serve` has it.
+pub(crate) const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
 
 /// The admission router behind a TLS server on a free port.
 pub(crate) struct Hooks {
