@@ -39,7 +39,10 @@ fn namespace() -> impl Strategy<Value = Object> {
 }
 
 fn service() -> impl Strategy<Value = Object> {
-    let external = select(vec![json!({}), json!({"externalName": "mesh.example.test"})]);
+    let external = select(vec![
+        json!({}),
+        json!({"externalName": "mesh.example.test"}),
+    ]);
     (select(&SERVICES), external).prop_map(|((namespace, name), spec)| {
         objects::object(&json!({
             "apiVersion": "v1",
@@ -118,7 +121,13 @@ fn webhooks() -> impl Strategy<Value = Object> {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             };
-            objects::webhooks(&format!("cfg-{number}"), &labels, entry, &service, "/inject")
+            objects::webhooks(
+                &format!("cfg-{number}"),
+                &labels,
+                entry,
+                &service,
+                "/inject",
+            )
         },
     )
 }
@@ -128,9 +137,10 @@ fn object() -> impl Strategy<Value = Object> {
 }
 
 fn relist() -> impl Strategy<Value = Event> {
-    let of = |kind, objects: prop::collection::VecStrategy<prop::strategy::BoxedStrategy<Object>>| {
-        objects.prop_map(move |objects| Event::Relist(kind, objects))
-    };
+    let of =
+        |kind, objects: prop::collection::VecStrategy<prop::strategy::BoxedStrategy<Object>>| {
+            objects.prop_map(move |objects| Event::Relist(kind, objects))
+        };
     let some = |object| prop::collection::vec(object, 0..4);
     prop_oneof![
         of(Kind::Namespace, some(namespace().boxed())),
@@ -182,7 +192,10 @@ fn answers(store: &Store) -> Vec<String> {
         answers.push(shown(name, store.slices(&service).collect::<Vec<_>>()));
     }
     answers.push(shown("counts", store.counts()));
-    answers.push(shown("nodes", (store.nodes().counts(), store.nodes().rule_rests())));
+    answers.push(shown(
+        "nodes",
+        (store.nodes().counts(), store.nodes().rule_rests()),
+    ));
     answers.push(shown("ambiguous", store.ambiguous().collect::<Vec<_>>()));
     answers
 }
@@ -205,7 +218,7 @@ fn model(events: &[Event]) -> BTreeMap<ObjectId, Object> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 400, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 150, failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn the_same_objects_give_the_same_answers_whatever_happened_before(
