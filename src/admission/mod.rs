@@ -2,7 +2,7 @@
 //!
 //! Knows no sockets and no TLS.
 
-mod bad_call;
+pub mod bad_call;
 mod handler;
 mod record;
 pub mod review;

@@ -26,7 +26,7 @@ pub enum FilesError {
         /// The file of the key.
         key: PathBuf,
         /// Why not.
-        source: PairError,
+        source: Box<PairError>,
     },
 }
 
@@ -38,10 +38,19 @@ pub enum FilesError {
 pub fn load(cert_path: &Path, key_path: &Path, now: Timestamp) -> Result<ServingPair, FilesError> {
     let cert = read(cert_path)?;
     let key = read(key_path)?;
-    ServingPair::from_pem(&cert, &key, now).map_err(|source| FilesError::Pair {
+    parse((cert_path, &cert), (key_path, &key), now)
+}
+
+/// The pair in two contents, of which the files are told in an error.
+pub(super) fn parse(
+    (cert_path, cert): (&Path, &[u8]),
+    (key_path, key): (&Path, &[u8]),
+    now: Timestamp,
+) -> Result<ServingPair, FilesError> {
+    ServingPair::from_pem(cert, key, now).map_err(|source| FilesError::Pair {
         cert: cert_path.to_owned(),
         key: key_path.to_owned(),
-        source,
+        source: Box::new(source),
     })
 }
 

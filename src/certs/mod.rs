@@ -7,4 +7,5 @@ pub mod files;
 pub mod issue;
 pub mod pair;
 mod pem;
+pub mod reload;
 pub mod throwaway;

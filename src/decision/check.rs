@@ -8,7 +8,8 @@ use super::meshed::{self, Flaw, Meshed};
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
-use super::{Decision, Readiness, Verdict, sentence};
+use super::sentence::refusal;
+use super::{Decision, Readiness, Verdict};
 
 /// Decides on the final pod, that no exemption covers. Of `readiness` only "not installed"
 /// counts: waiting helps there, and fixing the pod does not.
@@ -31,7 +32,7 @@ pub fn decide<'a>(
             found.add(claim, Verdict::Defer, reason, message);
             continue;
         }
-        let message = sentence::not_meshed(pod, requirement.namespace, claim, &flaw);
+        let message = refusal::not_meshed(pod, requirement.namespace, claim, &flaw);
         found.add(claim, Verdict::Deny, reason(&flaw), message);
     }
     found.decision(Verdict::Admit, Reason::SidecarPresent, Edit::Keep)

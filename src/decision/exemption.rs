@@ -39,3 +39,7 @@ fn host_network(pod: &PodView<'_>, _: bool) -> bool {
 fn windows(pod: &PodView<'_>, _: bool) -> bool {
     pod.is_windows()
 }
+
+#[cfg(test)]
+#[path = "exemption_tests.rs"]
+mod tests;

@@ -122,3 +122,7 @@ fn sidecar_flaw<'p>(set: &'p MeshedSet, pod: &PodView<'_>) -> Option<Flaw<'p>> {
         .map(|c| Flaw::NotRestartable(c.name.to_string()));
     Some(held_place.or(ends).unwrap_or(Flaw::Missing(Some(set))))
 }
+
+#[cfg(test)]
+#[path = "meshed_tests.rs"]
+mod tests;

@@ -81,7 +81,7 @@ pub struct Owner<'a> {
 }
 
 /// A container, in `containers` or `initContainers`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container<'a> {
     /// Its name; empty if it has none.
@@ -120,11 +120,11 @@ struct Metadata<'a> {
     labels: Option<Entries<'a>>,
     #[serde(borrow, default)]
     annotations: Option<Entries<'a>>,
-    #[serde(borrow, default)]
-    owner_references: Option<Vec<OwnerReference<'a>>>,
+    #[serde(borrow, default, deserialize_with = "list")]
+    owner_references: Vec<OwnerReference<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct OwnerReference<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     kind: Text<'a>,
@@ -143,10 +143,10 @@ struct Spec<'a> {
     os: Option<Os<'a>>,
     #[serde(borrow, default)]
     node_selector: Option<Entries<'a>>,
-    #[serde(borrow, default)]
-    containers: Option<Vec<Container<'a>>>,
-    #[serde(borrow, default)]
-    init_containers: Option<Vec<Container<'a>>>,
+    #[serde(borrow, default, deserialize_with = "list")]
+    containers: Vec<Container<'a>>,
+    #[serde(borrow, default, deserialize_with = "list")]
+    init_containers: Vec<Container<'a>>,
     /// Kept raw: only a refusal looks into it.
     #[serde(borrow, default)]
     affinity: Option<&'a RawValue>,
@@ -165,6 +165,14 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
+}
+
+/// A list in which `null`, for itself or an entry, is nothing, as in Go.
+fn list<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    d: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Option::<Vec<Option<T>>>::deserialize(d)?.unwrap_or_default();
+    Ok(list.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
@@ -227,7 +235,7 @@ impl<'a> PodView<'a> {
     /// Reads a pod from its JSON.
     ///
     /// # Errors
-    /// The object is not a pod: `metadata` is missing, or a field that rules read has another
+    /// The object is not a pod: `metadata` is missing or null (no patch would apply to it), or a field that rules read has another
     /// type than the API gives it.
     pub fn read(json: &'a str, keys: &Keys) -> Result<Self, serde_json::Error> {
         let Object(wire): Object<Wire<'a>> = serde_json::from_str(json)?;
@@ -252,7 +260,6 @@ impl<'a> PodView<'a> {
         let annotation = |key| annotations.as_ref().and_then(|entries| entries.get(key));
         let owner = owner_references
             .into_iter()
-            .flatten()
             .find(|o| o.controller == Some(true));
         Ok(Self {
             name: name.filter(|name| !name.is_empty()),
@@ -284,12 +291,12 @@ impl<'a> PodView<'a> {
 
     /// `spec.containers`.
     pub fn containers(&self) -> &[Container<'a>] {
-        self.spec.containers.as_deref().unwrap_or_default()
+        &self.spec.containers
     }
 
     /// `spec.initContainers`.
     pub fn init_containers(&self) -> &[Container<'a>] {
-        self.spec.init_containers.as_deref().unwrap_or_default()
+        &self.spec.init_containers
     }
 
     /// `spec.hostNetwork`.

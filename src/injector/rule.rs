@@ -44,6 +44,14 @@ impl Place {
         }
     }
 
+    /// `a label` or `an annotation`.
+    pub fn noun_with_article(self) -> &'static str {
+        match self {
+            Self::PodLabel | Self::NamespaceLabel => "a label",
+            Self::PodAnnotation | Self::NamespaceAnnotation => "an annotation",
+        }
+    }
+
     /// As the format spells it.
     pub fn field(self) -> &'static str {
         match self {

@@ -23,12 +23,12 @@ pub enum Placement {
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// Address of the HTTPS endpoints; port 0 takes any free one
-    /// [default: [::]:8443 in a cluster, 127.0.0.1:8443 standalone]
+    /// [default: all addresses, port 8443, in a cluster; 127.0.0.1:8443 standalone]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
 
     /// Address of probes and metrics (plain HTTP)
-    /// [default: [::]:8080 in a cluster, 127.0.0.1:8080 standalone]
+    /// [default: all addresses, port 8080, in a cluster; 127.0.0.1:8080 standalone]
     #[arg(long, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
 
@@ -66,8 +66,9 @@ pub struct ServerArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     pub connection_age: Duration,
 
-    /// Most requests at once on one HTTP/2 connection
-    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = parse_count)]
+    /// Most requests at once on one HTTP/2 connection; at least 100, which clients count on before
+    /// they are told
+    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = parse_streams)]
     pub max_streams: u32,
 }
 
@@ -98,13 +99,13 @@ impl ServerArgs {
     /// The address to serve HTTPS on.
     #[must_use]
     pub fn listen(&self, placement: Placement) -> SocketAddr {
-        self.listen.unwrap_or(placement.address(8443))
+        self.listen.unwrap_or_else(|| placement.address(8443))
     }
 
     /// The address of probes and metrics.
     #[must_use]
     pub fn admin_listen(&self, placement: Placement) -> SocketAddr {
-        self.admin_listen.unwrap_or(placement.address(8080))
+        self.admin_listen.unwrap_or_else(|| placement.address(8080))
     }
 
     /// The limits as given, with the defaults of `placement`.
@@ -158,6 +159,15 @@ fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number of at least 1".to_owned()),
         Ok(count) => Ok(count),
+    }
+}
+
+fn parse_streams(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 100..) => Ok(count),
+        // Go's client (and others) sends up to 100 before it knows the limit; each one above the
+        // limit would be refused, and a refused call is a failed creation.
+        Ok(_) | Err(_) => Err("expected a whole number of at least 100".to_owned()),
     }
 }
 
@@ -216,5 +226,6 @@ mod tests {
         assert!(parse(&["--header-time", "10"]).is_err());
         assert!(parse(&["--header-time=-10s"]).is_err());
         assert!(parse(&["--header-size", "100"]).is_err());
+        assert!(parse(&["--max-streams", "99"]).is_err());
     }
 }

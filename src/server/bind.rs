@@ -49,14 +49,25 @@ pub fn bind(address: SocketAddr, flag: &'static str) -> Result<net::TcpListener,
     bound.map_err(|source| BindError {
         address,
         flag,
-        hint: match source.kind() {
-            ErrorKind::AddrInUse => ": another program listens there",
-            ErrorKind::PermissionDenied => ": ports below 1024 take special rights",
-            ErrorKind::AddrNotAvailable => ": not an address of this machine",
-            _ => "",
-        },
+        hint: hint(source.kind()),
         source,
     })
+}
+
+fn hint(kind: ErrorKind) -> &'static str {
+    let known = [
+        (ErrorKind::AddrInUse, ": another program listens there"),
+        (
+            ErrorKind::PermissionDenied,
+            ": ports below 1024 take special rights",
+        ),
+        (
+            ErrorKind::AddrNotAvailable,
+            ": not an address of this machine",
+        ),
+    ];
+    let found = known.iter().find(|(one, _)| *one == kind);
+    found.map_or("", |(_, hint)| hint)
 }
 
 fn listen(address: SocketAddr) -> io::Result<net::TcpListener> {

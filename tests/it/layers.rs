@@ -56,7 +56,10 @@ fn imports_follow_the_drawing() {
         let Some((own, allowed)) = MAY_IMPORT.iter().find(|(own, _)| is_below(&path, own)) else {
             panic!("{path} has no row in MAY_IMPORT: say what it may import");
         };
-        assert!(!line.contains("crate::{"), "src/{path}:{number}: one `use` per module, please");
+        assert!(
+            !line.contains("crate::{"),
+            "src/{path}:{number}: one `use` per module, please"
+        );
         for module in imported(&line) {
             let is_fine =
                 module == *own || allowed.contains(&"*") || allowed.contains(&module.as_str());

@@ -7,10 +7,16 @@
 
 mod admission;
 mod cases;
+mod docs;
 mod hooks;
 mod layers;
 mod load;
+mod patch;
+mod pod_view;
+mod readiness;
+mod rules;
 mod samples;
+mod schema;
 mod standalone;
 mod store;
 mod support;

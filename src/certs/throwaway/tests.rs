@@ -88,19 +88,14 @@ fn given_ones_that_expired_are_refused_and_left_alone() {
     let dir = TempDir::new().unwrap();
     give(dir.path());
     let error = prepare(dir.path(), localhost(), after(3)).unwrap_err();
-    assert!(
-        matches!(
-            &error,
-            ThrowawayError::Given {
-                source: FilesError::Pair {
-                    source: PairError::Expired { .. },
-                    ..
-                },
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let ThrowawayError::Given {
+        source: FilesError::Pair { source, .. },
+        ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(*source, PairError::Expired { .. }), "{source}");
     let ca = fs::read_to_string(dir.path().join("ca.crt")).unwrap();
     assert!(ca.contains("BEGIN CERTIFICATE"));
     assert!(prepare(dir.path(), localhost(), now()).is_ok());

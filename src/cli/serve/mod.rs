@@ -13,13 +13,14 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{self, Admission};
+use crate::certs::reload::Follower;
 use crate::certs::throwaway;
 use crate::cluster::folder::{self, Folder, Look};
 use crate::cluster::live::{Fetch, Live};
 use crate::cluster::store::Store;
 use crate::cluster::{Cluster, probe};
 use crate::decision::Readiness;
-use crate::lifecycle::{Latches, Shutdown, Tasks};
+use crate::lifecycle::{Latch, Latches, Shutdown, Tasks};
 use crate::metrics::{self, Metrics};
 use crate::server::admin::{self, Exposition, Health, Scrape};
 use crate::server::args::{Placement, ServerArgs};
@@ -66,8 +67,8 @@ pub(super) struct ServeArgs {
 
 /// How long a live look-up of a namespace may take.
 const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
-/// How often the certificate's end is looked at.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(30);
+/// How often the end of the certificate that is served is looked at.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &ServeArgs) -> Done {
     let given = args.config.as_deref().map(configuration).transpose()?;
@@ -127,12 +128,13 @@ async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {
         &certificates,
         addresses,
     ))?;
-    drop(certificates);
+    let follower = Follower::new(certificates.cert_path, certificates.key_path);
 
     let stop = stop(&tasks, &shutdown);
+    let certificate = latches.add("certificate");
     tasks.spawn(
-        "certificate",
-        watch_certificate(pair, latches.add("certificate"), stop.clone()),
+        "certificates",
+        follow_certificates(follower, pair, certificate, stop.clone()),
     );
     tasks.spawn("probes", probe::run(Arc::clone(&cluster), stop.clone()));
     tasks.spawn("folder", follow(folder, cluster, stop));
@@ -203,21 +205,29 @@ fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Scrape {
     })
 }
 
-/// Readiness ends with the certificate: nobody could call then.
-async fn watch_certificate(
+/// Follows the certificate files, and says in the readiness until when what is served is valid:
+/// nobody could call after that.
+async fn follow_certificates(
+    follower: Follower,
     pair: LivePair,
-    latch: crate::lifecycle::Latch,
+    latch: Latch,
     stop: CancellationToken,
 ) {
     let mut looks = tokio::time::interval(CERTIFICATE_INTERVAL);
-    while stop.run_until_cancelled(looks.tick()).await.is_some() {
-        let end = pair.current().not_after();
-        if end > now() {
-            latch.open_with(format!("valid until {end}"));
-        } else {
-            latch.close(format!("expired at {end}"));
+    let expiry = async {
+        loop {
+            looks.tick().await;
+            let end = pair.current().not_after();
+            if end > now() {
+                latch.open_with(format!("valid until {end}"));
+            } else {
+                latch.close(format!("expired at {end}"));
+            }
         }
-    }
+    };
+    let follow = follower.run(now, |new| pair.swap(new), |_| {});
+    stop.run_until_cancelled(async { tokio::join!(expiry, follow) })
+        .await;
 }
 
 /// Follows the files.

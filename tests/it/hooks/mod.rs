@@ -59,7 +59,7 @@ impl Hooks {
     }
 
     pub(crate) async fn client(&self, protocol: Protocol) -> Client {
-        self.server.client(protocol).await
+        Box::pin(self.server.client(protocol)).await
     }
 }
 

@@ -68,7 +68,8 @@ impl Answer {
 impl Client {
     /// Connects and trusts nobody but the CA given. The certificate must be for `localhost`.
     pub(crate) async fn connect(addr: SocketAddr, ca_pem: &str, protocol: Protocol) -> Self {
-        let connected = Self::try_connect(addr, ca_pem, protocol);
+        // Boxed, because the connection's state is large and this is awaited everywhere.
+        let connected = Box::pin(Self::try_connect(addr, ca_pem, protocol));
         in_time("a connection", connected).await.unwrap()
     }
 

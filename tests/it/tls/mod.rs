@@ -2,6 +2,7 @@
 
 mod admin;
 mod drain;
+mod h2;
 mod hostile;
 
 use axum::Router;

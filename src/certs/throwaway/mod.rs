@@ -79,7 +79,7 @@ pub enum ThrowawayError {
     Issue(#[from] IssueError),
     /// What was just made does not load; a bug of ours.
     #[error("the throw-away certificates just made cannot be used")]
-    Made(#[source] PairError),
+    Made(#[source] Box<PairError>),
     /// A file could not be written.
     #[error("cannot write {}", path.display())]
     Write {
@@ -136,10 +136,11 @@ impl Folder {
         match files::load(&self.cert, &self.key, now) {
             Ok(pair) if ours && !covers(&pair, listen) => self.make(listen, now, Origin::MadeAnew),
             Ok(pair) => Ok(self.prepared(pair, has_ca, Origin::Found)),
-            Err(FilesError::Pair {
-                source: PairError::Expired { .. },
-                ..
-            }) if ours => self.make(listen, now, Origin::MadeAnew),
+            Err(FilesError::Pair { source, .. })
+                if ours && matches!(*source, PairError::Expired { .. }) =>
+            {
+                self.make(listen, now, Origin::MadeAnew)
+            }
             Err(source) => Err(ThrowawayError::Given {
                 dir: self.dir.clone(),
                 source,
@@ -162,7 +163,8 @@ impl Folder {
         };
         let issued = authority.issue(&request, now)?;
         let (cert, key) = (issued.cert_pem.as_bytes(), issued.key_pem.as_bytes());
-        let pair = ServingPair::from_pem(cert, key, now).map_err(ThrowawayError::Made)?;
+        let pair = ServingPair::from_pem(cert, key, now)
+            .map_err(|error| ThrowawayError::Made(Box::new(error)))?;
 
         fs::create_dir_all(&self.dir).map_err(|source| ThrowawayError::Write {
             path: self.dir.clone(),

@@ -281,7 +281,14 @@ fn read_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, PairError> {
             });
         }
     };
-    aws_lc_rs::sign::any_supported_type(&der).map_err(|e| PairError::BadKey { why: e.to_string() })
+    aws_lc_rs::sign::any_supported_type(&der).map_err(|error| PairError::BadKey {
+        // Its own text would begin with "unexpected error", which a wrong key is not.
+        why: if let rustls::Error::General(why) = error {
+            why
+        } else {
+            error.to_string()
+        },
+    })
 }
 
 fn check_match(

@@ -1,0 +1,104 @@
+//! The documentation says what the code says.
+
+use std::fs;
+use std::path::Path;
+
+use meshgate::cluster::folder::Folder;
+use meshgate::decision::pod::PodView;
+use meshgate::decision::reason::Reason;
+use meshgate::decision::{gate, requirement};
+use meshgate::injector::PRESETS;
+use meshgate::injector::spec::{ConfigurationSpec, InjectorSpec, MeshedSpec, RuleSpec, TermSpec};
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The first cells of the rows of a page's tables.
+fn first_cells(page: &str) -> Vec<&str> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).collect()
+}
+
+#[test]
+fn every_reason_is_explained_and_no_other() {
+    let page = page("docs/answers.md");
+    let documented: Vec<&str> = first_cells(&page);
+    let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let start = documented
+        .iter()
+        .position(|word| *word == reasons[0])
+        .expect("the first reason");
+    assert_eq!(
+        &documented[start..start + reasons.len()],
+        reasons,
+        "docs/answers.md"
+    );
+    assert!(
+        documented[start + reasons.len()].starts_with("meshgate_"),
+        "docs/answers.md"
+    );
+}
+
+#[test]
+fn every_key_of_the_format_is_explained() {
+    let page = page("docs/profiles.md");
+    let mut missing = Vec::new();
+    for schema in [
+        schemars::schema_for!(ConfigurationSpec),
+        schemars::schema_for!(InjectorSpec),
+        schemars::schema_for!(RuleSpec),
+        schemars::schema_for!(TermSpec),
+        schemars::schema_for!(MeshedSpec),
+    ] {
+        let properties = schema
+            .get("properties")
+            .and_then(|p| p.as_object())
+            .expect("properties");
+        missing.extend(
+            properties
+                .keys()
+                .filter(|key| !page.contains(key.as_str()))
+                .cloned(),
+        );
+    }
+    assert!(
+        missing.is_empty(),
+        "docs/profiles.md does not mention {missing:?}"
+    );
+}
+
+#[test]
+fn the_readme_names_every_preset() {
+    let readme = page("README.md");
+    for (name, _) in PRESETS {
+        assert!(
+            readme.contains(&format!("`{name}`")),
+            "README.md does not name {name}"
+        );
+    }
+}
+
+/// The README's refusal is what the code says today of the files in `examples/`.
+#[test]
+fn the_readme_shows_the_real_refusal() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folder = Folder::new(&root.join("examples/cluster"), None, "meshgate-system");
+    let store = folder.open().expect("the example cluster");
+    let review: serde_json::Value =
+        serde_json::from_str(&page("examples/reviews/orders-pod.json")).unwrap();
+    let pod = review["request"]["object"].to_string();
+    let pod = PodView::read(&pod, store.injectors().keys()).unwrap();
+    let namespace = store.namespace("orders").unwrap();
+    let requirement = requirement::of(&pod, namespace, store.injectors());
+    let decision = gate::decide(&pod, &requirement, |claim| {
+        store.readiness(claim.number, claim.instance())
+    });
+    assert!(!decision.verdict.allows());
+    assert!(
+        page("README.md").contains(&decision.message),
+        "README.md lacks: {}",
+        decision.message
+    );
+}
