@@ -348,7 +348,7 @@ fn random_and_mutated_bodies_get_an_answer_or_a_bad_call() {
     let (hooks, client): (Hooks, _) = runtime.block_on(async {
         let hooks = serving().await;
         let client = hooks.client(Protocol::H1).await;
-        (hooks, std::cell::RefCell::new(client))
+        (hooks, tokio::sync::Mutex::new(client))
     });
     let config = Config {
         cases: 600,
@@ -358,7 +358,7 @@ fn random_and_mutated_bodies_get_an_answer_or_a_bad_call() {
     let strategy = (anything(), anything(), spoilt());
     let run = TestRunner::new(config).run(&strategy, |(object, other, (edits, cut))| {
         runtime.block_on(async {
-            let client = &mut *client.borrow_mut();
+            let client = &mut *client.lock().await;
             let review = hooks::review("u", "orders", object);
             let mut request = review.clone();
             request["request"]["userInfo"] = other.clone();
@@ -377,6 +377,6 @@ fn random_and_mutated_bodies_get_an_answer_or_a_bad_call() {
         Ok(())
     });
     run.unwrap();
-    runtime.block_on(async { assert_serves(&mut client.borrow_mut()).await });
+    runtime.block_on(async { assert_serves(&mut *client.lock().await).await });
     drop(hooks);
 }

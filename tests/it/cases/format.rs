@@ -214,9 +214,9 @@ impl Case {
     pub(super) fn configuration(&self, folder: &str) -> String {
         let default = || vec![Value::from(folder)];
         let injectors = self.injectors.clone().unwrap_or_else(default);
-        let entry = |entry: Value| match entry {
-            Value::String(preset) => json!({"preset": preset}),
-            entry => entry,
+        let entry = |entry: Value| match entry.as_str() {
+            Some(preset) => json!({"preset": preset}),
+            None => entry,
         };
         let mut configuration = json!({
             "apiVersion": spec::API_VERSION,
@@ -286,18 +286,31 @@ impl Expected {
             self.decision,
             Decision::Defer | Decision::Deny | Decision::Unreadable
         );
-        match self.decision {
-            Decision::Mark if self.mark.is_none() => Some("a mark has a value"),
-            Decision::Defer | Decision::Deny if self.message.is_empty() => {
-                Some("a refusal has something to say")
-            }
-            Decision::Warn if self.warnings.is_empty() => Some("a warning has a text"),
-            _ if refuses && self.mark.is_some() => Some("a refusal has no mark"),
-            _ if !refuses && !self.message.is_empty() => Some("only refusals have messages"),
-            _ if self.patch.is_some() && self.decision != Decision::Mark => {
-                Some("patch: none goes with a mark")
-            }
-            _ => None,
-        }
+        let waits_or_never = refuses && self.decision != Decision::Unreadable;
+        let flaws = [
+            (
+                self.decision == Decision::Mark && self.mark.is_none(),
+                "a mark has a value",
+            ),
+            (
+                waits_or_never && self.message.is_empty(),
+                "a refusal has something to say",
+            ),
+            (
+                self.decision == Decision::Warn && self.warnings.is_empty(),
+                "a warning has a text",
+            ),
+            (refuses && self.mark.is_some(), "a refusal has no mark"),
+            (
+                !refuses && !self.message.is_empty(),
+                "only refusals have messages",
+            ),
+            (
+                self.patch.is_some() && self.decision != Decision::Mark,
+                "patch: none goes with a mark",
+            ),
+        ];
+        let found = flaws.into_iter().find(|(is_there, _)| *is_there);
+        found.map(|(_, flaw)| flaw)
     }
 }

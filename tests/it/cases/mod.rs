@@ -23,6 +23,10 @@ const FEWEST_CASES: usize = 500;
 const SHARED: [&str; 3] = ["core", "endpoints", "exemptions"];
 
 #[tokio::test]
+#[expect(
+    clippy::print_stdout,
+    reason = "the closing line is what people look for"
+)]
 async fn every_case_is_answered_as_it_says() {
     let files = format::files();
     let hooks = Hooks::start(hooks::nowhere()).await;

@@ -100,6 +100,10 @@ pub(crate) async fn send(
 }
 
 /// A review of the creation of a pod by a ReplicaSet's controller.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "most objects are made for the call"
+)]
 pub(crate) fn review(uid: &str, namespace: &str, object: Value) -> Value {
     let pods = json!({"group": "", "version": "v1", "resource": "pods"});
     let pod = json!({"group": "", "version": "v1", "kind": "Pod"});

@@ -200,6 +200,7 @@ async fn the_throw_away_certificate_is_kept_for_the_next_start() {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "the time is worth a look")]
 async fn an_edit_counts_within_a_second() {
     let place = Place::new();
     let program = place.start(&[]).await;
