@@ -125,7 +125,14 @@ impl Refusal {
 /// Keeps the log quiet: refused controllers try again and again.
 #[derive(Debug, Default)]
 pub(super) struct RefusalLog {
-    owners: Mutex<HashMap<String, Owner>>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    owners: HashMap<String, Owner>,
+    /// When those were last forgotten whose minute was over.
+    swept: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -138,6 +145,8 @@ struct Owner {
 const QUIET: Duration = Duration::from_secs(60);
 /// Owners that are remembered. Beyond them refusals are counted and not logged.
 const MOST_OWNERS: usize = 10_000;
+/// Time between two looks through all of them: refusing must stay as cheap as admitting.
+const SWEEP: Duration = Duration::from_secs(1);
 
 impl RefusalLog {
     /// Logs a refusal, or counts it for the next line of the same owner.
@@ -149,14 +158,14 @@ impl RefusalLog {
 
     /// How many were suppressed since the last line, if it is time for one.
     fn turn(&self, who: String, now: Instant) -> Option<u64> {
-        let mut owners = self.owners.lock();
-        if owners.len() >= MOST_OWNERS && !owners.contains_key(&who) {
-            owners.retain(|_, owner| now.duration_since(owner.logged) < QUIET);
-            if owners.len() >= MOST_OWNERS {
+        let mut memory = self.memory.lock();
+        if memory.is_full() && !memory.owners.contains_key(&who) {
+            memory.sweep(now);
+            if memory.is_full() {
                 return None;
             }
         }
-        match owners.entry(who) {
+        match memory.owners.entry(who) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Owner {
                     logged: now,
@@ -173,6 +182,21 @@ impl RefusalLog {
                 owner.logged = now;
                 Some(std::mem::take(&mut owner.suppressed))
             }
+        }
+    }
+}
+
+impl Memory {
+    fn is_full(&self) -> bool {
+        self.owners.len() >= MOST_OWNERS
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        let is_due = |swept: Instant| now.duration_since(swept) >= SWEEP;
+        if self.swept.is_none_or(is_due) {
+            self.swept = Some(now);
+            self.owners
+                .retain(|_, owner| now.duration_since(owner.logged) < QUIET);
         }
     }
 }
@@ -207,9 +231,9 @@ mod tests {
             assert_eq!(log.turn(format!("shop/Job/{number}"), start), Some(0));
         }
         assert_eq!(log.turn("shop/Job/one-more".to_owned(), start), None);
-        assert_eq!(log.owners.lock().len(), MOST_OWNERS);
+        assert_eq!(log.memory.lock().owners.len(), MOST_OWNERS);
         let later = start + QUIET;
         assert_eq!(log.turn("shop/Job/one-more".to_owned(), later), Some(0));
-        assert_eq!(log.owners.lock().len(), 1);
+        assert_eq!(log.memory.lock().owners.len(), 1);
     }
 }

@@ -4,7 +4,7 @@
 //! reported once. Files are looked at a few times a second, and one counts once it has not
 //! changed between two looks, so that a file is not read while it is being written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,6 +88,8 @@ pub struct Look {
     pub store: Option<Store>,
     /// Names of files that were read anew.
     pub read: Vec<String>,
+    /// Kinds in them that are not looked at.
+    pub ignored: BTreeSet<String>,
     /// What is wrong, each told once.
     pub problems: Vec<Problem>,
 }
@@ -166,6 +168,7 @@ impl Folder {
             file.read = Some(stamp);
             match self.read(&name) {
                 Ok(content) => {
+                    look.ignored.extend(content.ignored.keys().cloned());
                     self.files.entry(name.clone()).or_default().content = content;
                     look.read.push(name);
                     changed = true;
@@ -185,19 +188,32 @@ impl Folder {
     /// Reads one namespace straight from the files: what a live look-up is in a cluster.
     ///
     /// # Errors
-    /// The folder or a file cannot be read.
+    /// It is in no file that can be read, and the folder or a file cannot.
     pub fn namespace(path: &Path, name: &str) -> Result<Option<slim::Namespace>, Problem> {
         let folder = Self::new(path, None, "");
+        let mut unread = None;
         for file in folder.stamps()?.into_keys() {
-            for object in folder.read(&file)?.objects {
-                if let Object::Namespace(namespace) = object
-                    && namespace.metadata.name == name
-                {
-                    return Ok(Some(namespace));
+            let objects = match folder.read(&file) {
+                Ok(content) => content.objects,
+                Err(Problem::Empty(_)) => continue,
+                Err(problem) => {
+                    unread = unread.or(Some(problem));
+                    continue;
                 }
+            };
+            let found = objects.into_iter().find_map(|object| match object {
+                Object::Namespace(namespace) if namespace.metadata.name == name => Some(namespace),
+                Object::Namespace(_)
+                | Object::Service(_)
+                | Object::EndpointSlice(_)
+                | Object::Node(_)
+                | Object::Webhooks(_) => None,
+            });
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(None)
+        unread.map_or(Ok(None), Err)
     }
 
     /// The files, by name.

@@ -5,12 +5,19 @@
     reason = "everything here is a test; clippy only knows the functions marked as such"
 )]
 
+mod admission;
+mod cases;
 mod docs;
+mod hooks;
 mod layers;
+mod load;
 mod patch;
 mod pod_view;
 mod readiness;
 mod rules;
+mod samples;
 mod schema;
+mod standalone;
+mod store;
 mod support;
 mod tls;

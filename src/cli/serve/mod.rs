@@ -254,9 +254,13 @@ fn report(look: &Look, last_problem: &mut String) {
     if !look.read.is_empty() {
         tracing::info!(files = look.read.join(", "), "read again");
     }
+    for kind in &look.ignored {
+        tracing::info!(kind, "this kind is not looked at");
+    }
     for problem in &look.problems {
         let problem = problem.to_string();
-        if *last_problem != problem {
+        // Told again to somebody who edits another file and waits for it to count.
+        if *last_problem != problem || !look.read.is_empty() {
             tracing::warn!("{problem}; what was read before stays in force");
             *last_problem = problem;
         }
