@@ -26,4 +26,4 @@ deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 
 bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 $(CARGO) test --locked schema
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help

@@ -100,9 +100,15 @@ impl<'a> Document<'a> {
         self.text
     }
 
-    /// The line in the file where it begins, from 1.
+    /// The line in the file where its content begins, from 1.
     pub fn line(&self) -> u64 {
-        self.lines_before + 1
+        let is_content = |line: &str| !is_marker(line) && !is_blank(line);
+        let before = self
+            .text
+            .lines()
+            .take_while(|line| !is_content(line))
+            .count();
+        self.lines_before + 1 + before as u64
     }
 
     /// A problem of the document as a whole.
@@ -130,10 +136,7 @@ impl<'a> Document<'a> {
 
     /// True when there is nothing but comments and white space.
     fn is_blank(&self) -> bool {
-        self.text.lines().all(|line| {
-            let line = line.trim();
-            line.is_empty() || line.starts_with('#') || line.starts_with('%')
-        })
+        self.text.lines().all(is_blank)
     }
 
     fn describe(&self, error: &Error) -> ParseError {
@@ -215,6 +218,12 @@ fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
     documents.push(document(start, offset, lines_before));
     documents.retain(|document| !document.without_marker().is_blank());
     documents
+}
+
+/// True for a line of white space, a comment or a directive.
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with(['#', '%'])
 }
 
 impl Document<'_> {

@@ -7,6 +7,7 @@
 
 mod admission;
 mod cases;
+mod cli;
 mod docs;
 mod hooks;
 mod layers;
