@@ -14,6 +14,9 @@ pub enum BadCall {
     /// No body.
     #[error("the body is empty, expected an AdmissionReview of {API_VERSION} as JSON")]
     Empty,
+    /// Not UTF-8.
+    #[error("the body is no AdmissionReview of {API_VERSION}: {0}")]
+    NotText(std::str::Utf8Error),
     /// Not JSON, cut off, or not shaped like a review.
     #[error("the body is no AdmissionReview of {API_VERSION}: {0}")]
     NotAReview(serde_json::Error),
@@ -50,6 +53,7 @@ impl BadCall {
     fn status(&self) -> StatusCode {
         match self {
             Self::Empty
+            | Self::NotText(_)
             | Self::NotAReview(_)
             | Self::Version(_)
             | Self::NoRequest

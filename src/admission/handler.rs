@@ -141,12 +141,11 @@ impl Admission {
         if store.injectors().excludes(namespace) {
             return Err(Decision::admit(Reason::ExcludedNamespace));
         }
-        let Some(object) = request.object() else {
-            return Err(Decision::unreadable(&"there is none"));
-        };
-        let pod = PodView::read(object, store.injectors().keys())
-            .map_err(|error| Decision::unreadable(&error))?;
-        if let Some(reason) = exemption::of(&pod, request.groups()) {
+        let keys = store.injectors().keys();
+        let pod = request
+            .pod(keys)
+            .map_err(|problem| Decision::unreadable(&problem))?;
+        if let Some(reason) = exemption::of(&pod, |group| request.is_by_member_of(group)) {
             return Err(Decision::admit(reason));
         }
         if !self.cluster.is_synced() {

@@ -4,6 +4,7 @@
 
 pub mod bad_call;
 mod handler;
+mod reader;
 mod record;
 pub mod review;
 

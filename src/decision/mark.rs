@@ -8,10 +8,8 @@ use super::pod::PodView;
 /// Key of the mark.
 pub const KEY: &str = "meshgate.io/admitted";
 
-/// The key in a JSON Pointer: `~` first, then `/` (case 5).
-fn escaped() -> String {
-    KEY.replace('~', "~0").replace('/', "~1")
-}
+/// [`KEY`] in a JSON Pointer: `~` is `~0` first, then `/` is `~1` (case 5).
+const ESCAPED_KEY: &str = "meshgate.io~1admitted";
 
 /// What becomes of the mark on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +34,14 @@ impl Edit {
 
     /// The JSON Patch (RFC 6902) that makes the pod so; `None` if it is so already (case 22).
     pub fn patch(&self, pod: &PodView<'_>) -> Option<String> {
-        let key = escaped();
+        let key = ESCAPED_KEY;
         match (self, pod.mark.as_deref()) {
             (Self::Keep, _) | (Self::Remove, None) => None,
             (Self::Remove, Some(_)) => Some(format!(
                 r#"[{{"op":"remove","path":"/metadata/annotations/{key}"}}]"#
             )),
             (Self::Set(value), Some(there)) if value == there => None,
-            (Self::Set(value), _) if pod.has_annotations => Some(format!(
+            (Self::Set(value), _) if pod.has_annotations() => Some(format!(
                 r#"[{{"op":"add","path":"/metadata/annotations/{key}","value":"{value}"}}]"#
             )),
             (Self::Set(value), _) => Some(format!(
@@ -60,6 +58,12 @@ mod tests {
     use super::Edit;
     use crate::decision::pod::PodView;
     use crate::injector::Injectors;
+
+    #[test]
+    fn the_key_is_escaped_for_a_json_pointer() {
+        let escaped = super::KEY.replace('~', "~0").replace('/', "~1");
+        assert_eq!(super::ESCAPED_KEY, escaped);
+    }
 
     #[test]
     fn the_value_is_sorted_and_nothing_means_remove() {

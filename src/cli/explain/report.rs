@@ -139,7 +139,8 @@ pub(super) fn of(subject: &Subject, store: &Store, knows_state: bool) -> anyhow:
     if store.injectors().excludes(&subject.namespace) {
         return Ok(spared(subject, Reason::ExcludedNamespace));
     }
-    if let Some(reason) = exemption::of(&pod, subject.groups.iter().map(String::as_str)) {
+    if let Some(reason) = exemption::of(&pod, |group| subject.groups.iter().any(|own| own == group))
+    {
         return Ok(spared(subject, reason));
     }
     let Some(namespace) = store.namespace(&subject.namespace) else {
