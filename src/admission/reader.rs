@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::review::{Object, Request};
-use crate::decision::pod::{Braced, PodFields, Text};
+use super::review::{Carried, Request};
+use crate::decision::pod::{Object, PodFields, Text};
 
 /// A request whose pod is decoded on the way.
 pub(super) struct Quick<'a>(Request<'a>);
@@ -74,13 +74,13 @@ impl<'de> Visitor<'de> for RequestVisitor {
                 "dryRun" => request.dry_run = map.next_value()?,
                 "userInfo" => request.user_info = map.next_value()?,
                 "object" if self.decodes_pods && request.creates_a_pod() => {
-                    let pod: Option<Braced<PodFields<'de>>> = map.next_value()?;
-                    let object = |Braced(pod)| Object::Pod(Arc::new(pod));
-                    request.object = pod.map_or(Object::Missing, object);
+                    let pod: Option<Object<PodFields<'de>>> = map.next_value()?;
+                    request.object =
+                        pod.map_or(Carried::Missing, |pod| Carried::Pod(Arc::new(pod.0)));
                 }
                 "object" => {
                     let raw: Option<&'de RawValue> = map.next_value()?;
-                    request.object = raw.map_or(Object::Missing, Object::Raw);
+                    request.object = raw.map_or(Carried::Missing, Carried::Raw);
                 }
                 _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
             }

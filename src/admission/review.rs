@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::decision::pod::{Braced, PodFields, PodView, Text};
+use crate::decision::pod::{Object, PodFields, PodView, Text};
 use crate::decision::{Decision, Verdict};
 use crate::injector::keys::Keys;
 
@@ -36,19 +36,19 @@ struct Envelope<'a, R> {
 #[derive(Debug, Default)]
 pub struct Request<'a> {
     pub(super) uid: Option<Text<'a>>,
-    pub(super) resource: Option<Resource<'a>>,
+    pub(super) resource: Option<Object<Resource<'a>>>,
     pub(super) sub_resource: Option<Text<'a>>,
     pub(super) operation: Option<Text<'a>>,
     pub(super) namespace: Option<Text<'a>>,
     pub(super) dry_run: Option<bool>,
     /// Not decoded: only mirror pods depend on it.
     pub(super) user_info: Option<&'a RawValue>,
-    pub(super) object: Object<'a>,
+    pub(super) object: Carried<'a>,
 }
 
 /// The object of a request.
 #[derive(Debug, Default)]
-pub(super) enum Object<'a> {
+pub(super) enum Carried<'a> {
     /// Missing or null.
     #[default]
     Missing,
@@ -109,8 +109,8 @@ impl<'a> Request<'a> {
         }
         let user = self
             .user_info
-            .and_then(|raw| serde_json::from_str::<UserInfo<'_>>(raw.get()).ok());
-        let groups = user.and_then(|user| user.groups);
+            .and_then(|raw| serde_json::from_str::<Object<UserInfo<'_>>>(raw.get()).ok());
+        let groups = user.and_then(|user| user.0.groups);
         groups.into_iter().flatten().any(|own| *own == *group)
     }
 
@@ -120,7 +120,9 @@ impl<'a> Request<'a> {
             |text: &Option<Text<'_>>, wanted: &str| text.as_deref().unwrap_or_default() == wanted;
         let is_pods =
             |resource: &Resource<'_>| is(&resource.group, "") && is(&resource.resource, "pods");
-        self.resource.as_ref().is_some_and(is_pods)
+        self.resource
+            .as_ref()
+            .is_some_and(|resource| is_pods(&resource.0))
             && is(&self.operation, "CREATE")
             && is(&self.sub_resource, "")
     }
@@ -131,9 +133,9 @@ impl<'a> Request<'a> {
     /// There is no object, or it is no pod.
     pub fn pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
         match &self.object {
-            Object::Missing => Err(NoPod::Missing),
-            Object::Pod(fields) => Ok(PodView::new(Arc::clone(fields), keys)?),
-            Object::Raw(raw) => Ok(PodView::read(raw.get(), keys)?),
+            Carried::Missing => Err(NoPod::Missing),
+            Carried::Pod(fields) => Ok(PodView::new(Arc::clone(fields), keys)?),
+            Carried::Raw(raw) => Ok(PodView::read(raw.get(), keys)?),
         }
     }
 }
@@ -152,8 +154,8 @@ pub enum NoPod {
 fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
     text: &'a str,
 ) -> Result<Request<'a>, BadCall> {
-    let Braced(envelope): Braced<Envelope<'a, R>> =
-        serde_json::from_str(text).map_err(BadCall::NotAReview)?;
+    let read = serde_json::from_str(text);
+    let Object(envelope): Object<Envelope<'a, R>> = read.map_err(BadCall::NotAReview)?;
     let version = envelope.api_version.as_deref().unwrap_or_default();
     let kind = envelope.kind.as_deref().unwrap_or_default();
     if (version, kind) != (API_VERSION, KIND) {

@@ -32,22 +32,15 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// What is a JSON object and nothing else: serde would read a struct out of a list as well, by
-/// the order of its fields.
+/// A JSON object and nothing else: serde would read a struct out of a list as well, by the order
+/// of its fields.
 #[derive(Debug, Clone, Default)]
-pub struct Braced<T>(pub T);
+pub struct Object<T>(pub T);
 
-impl<T> std::ops::Deref for Braced<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Braced<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BracedVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for BracedVisitor<T> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
             type Value = T;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -56,8 +49,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Braced<T> {
                 T::deserialize(MapAccessDeserializer::new(map))
             }
         }
-        let read = deserializer.deserialize_map(BracedVisitor(PhantomData));
-        read.map(Self)
+        deserializer
+            .deserialize_map(ObjectVisitor(PhantomData))
+            .map(Self)
     }
 }
 
@@ -99,9 +93,9 @@ impl Container<'_> {
 #[derive(Debug, Clone, Deserialize)]
 pub struct PodFields<'a> {
     #[serde(borrow)]
-    metadata: Braced<Metadata<'a>>,
+    metadata: Object<Metadata<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Braced<Spec<'a>>,
+    spec: Object<Spec<'a>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -138,7 +132,7 @@ struct Spec<'a> {
     #[serde(default)]
     host_network: Option<bool>,
     #[serde(borrow, default)]
-    os: Option<Braced<Os<'a>>>,
+    os: Option<Object<Os<'a>>>,
     #[serde(borrow, default)]
     node_selector: Option<Entries<'a>>,
     #[serde(borrow, default, deserialize_with = "list")]
@@ -169,9 +163,11 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 fn list<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
 ) -> Result<Vec<T>, D::Error> {
-    let list = Option::<Vec<Option<Braced<T>>>>::deserialize(d)?.unwrap_or_default();
-    let entries = list.into_iter().map(Option::unwrap_or_default);
-    Ok(entries.map(|Braced(entry)| entry).collect())
+    let list = Option::<Vec<Option<Object<T>>>>::deserialize(d)?.unwrap_or_default();
+    Ok(list
+        .into_iter()
+        .map(|entry| entry.unwrap_or_default().0)
+        .collect())
 }
 
 /// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
@@ -237,7 +233,7 @@ impl<'a> PodView<'a> {
     /// The object is not a pod: `metadata` is missing or null (no patch would apply to it), or a
     /// field that rules read has another type than the API gives it.
     pub fn read(json: &'a str, keys: &Keys) -> Result<Self, serde_json::Error> {
-        let Braced(fields) = serde_json::from_str(json)?;
+        let Object(fields) = serde_json::from_str(json)?;
         Self::new(Arc::new(fields), keys)
     }
 
@@ -250,7 +246,7 @@ impl<'a> PodView<'a> {
             labels,
             annotations,
             ..
-        } = &*fields.metadata;
+        } = &fields.metadata.0;
         let mut marks = keys.pod_marks();
         let mut take = |place, entries: &Option<Entries<'a>>| {
             for (key, value) in entries.iter().flat_map(|entries| &entries.0) {
@@ -277,63 +273,61 @@ impl<'a> PodView<'a> {
             name,
             generate_name,
             ..
-        } = &*self.fields.metadata;
+        } = &self.fields.metadata.0;
         let mut names = [name, generate_name].into_iter().flatten();
         names.find(|name| !name.is_empty()).map_or("", |name| name)
     }
 
     /// The controller that owns it and will try again.
     pub fn owner(&self) -> Option<&Owner<'a>> {
-        let owners = &self.fields.metadata.owner_references;
+        let owners = &self.fields.metadata.0.owner_references;
         owners.iter().find(|owner| owner.controller == Some(true))
     }
 
     /// False if `metadata.annotations` is missing or null.
     pub(super) fn has_annotations(&self) -> bool {
-        self.fields.metadata.annotations.is_some()
+        self.fields.metadata.0.annotations.is_some()
+    }
+
+    fn spec(&self) -> &Spec<'a> {
+        &self.fields.spec.0
     }
 
     /// `spec.containers`.
     pub fn containers(&self) -> &[Container<'a>] {
-        &self.fields.spec.containers
+        &self.spec().containers
     }
 
     /// `spec.initContainers`.
     pub fn init_containers(&self) -> &[Container<'a>] {
-        &self.fields.spec.init_containers
+        &self.spec().init_containers
     }
 
     /// `spec.hostNetwork`.
     pub fn host_network(&self) -> bool {
-        self.fields.spec.host_network == Some(true)
+        self.spec().host_network == Some(true)
     }
 
     /// Windows by `spec.os` or by node selector (case 34).
     pub fn is_windows(&self) -> bool {
-        let by_os = self
-            .fields
-            .spec
-            .os
-            .as_ref()
-            .and_then(|os| os.name.as_deref())
-            == Some("windows");
-        let by_selector = || {
-            let selector = self.fields.spec.node_selector.as_ref()?.get(OS_LABEL)?;
-            selector.decode().ok()
-        };
-        by_os || by_selector().as_deref() == Some("windows")
+        let Spec {
+            os, node_selector, ..
+        } = self.spec();
+        let by_os = os.as_ref().and_then(|os| os.0.name.as_deref());
+        let by_selector = || node_selector.as_ref()?.get(OS_LABEL)?.decode().ok();
+        by_os == Some("windows") || by_selector().as_deref() == Some("windows")
     }
 
     /// Looks like a Windows pod by node affinity or runtime class, which exempt nobody.
     pub fn hints_at_windows(&self) -> bool {
-        let by_class = self.fields.spec.runtime_class_name.as_deref();
-        let by_affinity = || {
-            self.fields
-                .spec
-                .affinity
-                .is_some_and(|raw| affinity_wants_windows(raw.get()))
-        };
-        by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows")) || by_affinity()
+        let Spec {
+            runtime_class_name,
+            affinity,
+            ..
+        } = self.spec();
+        let by_class = runtime_class_name.as_deref();
+        by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows"))
+            || affinity.is_some_and(|raw| affinity_wants_windows(raw.get()))
     }
 }
 
