@@ -261,6 +261,8 @@ async fn what_is_no_pod_is_refused_with_code_400() {
         json!({"metadata": null}),
         json!({"metadata": [], "spec": {}}),
         json!({"metadata": {}, "spec": [true]}),
+        json!({"metadata": {}, "spec": {"os": ["windows"]}}),
+        json!({"metadata": {}, "spec": {"containers": [["linkerd-proxy"]]}}),
         json!({"metadata": {}, "spec": {"hostNetwork": "true"}}),
         json!({"metadata": {"annotations": {"linkerd.io/inject": true}}}),
         json!({"metadata": {"labels": {"other": {}}}}),
