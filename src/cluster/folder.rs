@@ -14,8 +14,9 @@ use crate::injector::Injectors;
 use crate::yaml::ParseError;
 
 use super::manifest::{self, Item};
+use super::object::{Object, ObjectId};
 use super::slim;
-use super::store::{Object, ObjectId, Store};
+use super::store::Store;
 
 /// Time between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(200);

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::injector::spec;
 use crate::yaml::{self, Document, ParseError};
 
+use super::object::Object;
 use super::slim;
-use super::store::Object;
 
 /// One thing found in a file.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ pub mod folder;
 pub mod live;
 mod located;
 pub mod manifest;
+pub mod object;
 pub mod probe;
 pub mod report;
 pub mod slim;

@@ -22,10 +22,11 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "injector",
     "decision",
     "yaml",
+    "cluster/object.rs",
     "cluster/store.rs",
     "cluster/located.rs",
     "cluster/report.rs",

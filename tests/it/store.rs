@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use meshgate::cluster::store::{Kind, Object, ObjectId, Store};
+use meshgate::cluster::object::{Kind, Object, ObjectId};
+use meshgate::cluster::store::Store;
 use meshgate::injector::profile::ServiceName;
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use proptest::sample::select;

@@ -13,7 +13,8 @@ use anyhow::{Context, anyhow, bail};
 
 use crate::cluster::folder::Folder;
 use crate::cluster::manifest::{self, Item};
-use crate::cluster::store::{Object, Store};
+use crate::cluster::object::Object;
+use crate::cluster::store::Store;
 use crate::injector::Injectors;
 
 use super::output::{self, Exit, Format};

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use crate::certs::throwaway::{Origin, Prepared};
 use crate::cluster::folder::Folder;
+use crate::cluster::object::Kind;
 use crate::cluster::report::State;
-use crate::cluster::store::{Kind, Store};
+use crate::cluster::store::Store;
 use crate::decision::{Looked, Readiness, sentence};
 use crate::injector::spec::Mode;
 

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use meshgate::cluster::store::{Object, Store};
+use meshgate::cluster::object::Object;
+use meshgate::cluster::store::Store;
 use meshgate::injector::{Injectors, PRESETS};
 use meshgate::metrics::Hook;
 use serde_json::{Value, json};

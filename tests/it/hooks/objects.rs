@@ -1,7 +1,7 @@
 //! Objects of a cluster, as the API server has them.
 
 use meshgate::cluster::manifest::{self, Item};
-use meshgate::cluster::store::Object;
+use meshgate::cluster::object::Object;
 use meshgate::injector::profile::{Profile, ServiceName};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ mod variants;
 
 use std::path::Path;
 
-use meshgate::cluster::store::Object;
+use meshgate::cluster::object::Object;
 use meshgate::metrics::Hook;
 use serde_json::{Value, json};
 
