@@ -30,7 +30,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A view that has read nothing yet: until [`Cluster::synced`] is called, requirements cannot
+    /// A view that has read nothing yet: until [`Cluster::mark_synced`] is called, requirements cannot
     /// be told (case 60).
     pub fn new(store: Store) -> Self {
         Self {
