@@ -73,7 +73,7 @@ impl Admission {
     }
 
     fn bad_call(&self, hook: Hook, bad_call: BadCall) -> Response {
-        tracing::debug!(hook = hook.as_str(), "bad call: {bad_call}");
+        tracing::debug!(hook = hook.as_str(), "bad call: {}", bad_call.text());
         self.metrics
             .decided(&record::bad_call_labels(hook), Duration::ZERO);
         bad_call.into_response()

@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 
 use crate::injector::profile::{MeshedSet, Profile};
 use crate::injector::rule::Rule;
-use crate::injector::shown;
+use crate::injector::{one_line, shown};
 
 use super::installation::Client;
 use super::meshed;
@@ -27,13 +27,7 @@ pub(super) fn bounded(message: String) -> String {
     if !long && !message.contains(char::is_control) {
         return message;
     }
-    let kept = if long { MAX_MESSAGE - 1 } else { MAX_MESSAGE };
-    let one_line = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut text: String = message.chars().take(kept).map(one_line).collect();
-    if long {
-        text.push('…');
-    }
-    text
+    one_line(&message, if long { MAX_MESSAGE - 1 } else { MAX_MESSAGE })
 }
 
 /// `Pod shop- in namespace orders`.

@@ -120,7 +120,14 @@ async fn a_bad_call_repeats_no_more_than_a_little_of_what_it_was_sent() {
     let hooks = serving().await;
     let mut client = hooks.client(Protocol::H2).await;
     let long = "\u{1b}[31m\n".repeat(10_000);
-    for (key, value) in [("apiVersion", json!(long)), ("kind", json!(long))] {
+    let wrong_types = [
+        ("request", json!(long)),
+        ("request", json!({"dryRun": long})),
+    ];
+    for (key, value) in wrong_types
+        .into_iter()
+        .chain([("apiVersion", json!(long)), ("kind", json!(long))])
+    {
         let mut review = hooks::review("u", "orders", json!({}));
         review[key] = value;
         let answer = hooks::send(&mut client, Hook::Gate, review.to_string()).await;
