@@ -134,7 +134,7 @@ impl Injectors {
     /// # Errors
     /// The first problem, with file, line and column.
     pub fn from_document(document: &Document<'_>) -> Result<Self, ParseError> {
-        let spec: ConfigurationSpec = document.parse()?;
+        let spec: ConfigurationSpec = document.strict().parse()?;
         let expect = |found: &Spanned<String>, expected: &str| {
             if found.value == expected {
                 return Ok(());
