@@ -145,9 +145,17 @@ async fn method_path_and_content_type_are_told_apart() {
     for protocol in [Protocol::H1, Protocol::H2] {
         let mut client = hooks.client(protocol).await;
         for hook in HOOKS {
+            let counted = || {
+                let metrics = hooks.metrics.encode();
+                let of_hook = format!("hook=\"{}\",decision=\"bad_call\"", hook.as_str());
+                let line = metrics.lines().find(|line| line.contains(&of_hook));
+                line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+            };
+            let before: u64 = counted();
             let answer = client.get(path(hook)).await;
             assert_bad_call(&answer, StatusCode::METHOD_NOT_ALLOWED, "POST");
             assert_eq!(answer.header("allow"), "POST");
+            assert_eq!(counted(), before + 1);
         }
         for wrong in [
             "/",
