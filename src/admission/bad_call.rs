@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::injector::one_line;
+
 use super::review::API_VERSION;
 
 /// Why a request could not be answered with a review.
@@ -49,7 +51,15 @@ pub enum BadCall {
     TooSlow(Duration),
 }
 
+/// Longest text, in characters: a parser's error repeats what it found, however long that is.
+const MAX_TEXT: usize = 300;
+
 impl BadCall {
+    /// What is wrong, on one line.
+    pub(super) fn text(&self) -> String {
+        one_line(&self.to_string(), MAX_TEXT)
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::Empty
@@ -71,7 +81,7 @@ impl BadCall {
 impl IntoResponse for BadCall {
     fn into_response(self) -> Response {
         let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        let mut response = (self.status(), text, format!("{self}\n")).into_response();
+        let mut response = (self.status(), text, format!("{}\n", self.text())).into_response();
         if matches!(self, Self::Method(_)) {
             response
                 .headers_mut()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::Request as HttpRequest;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
@@ -37,6 +37,10 @@ struct Answer {
 
 impl Admission {
     pub(super) async fn respond(&self, hook: Hook, request: HttpRequest) -> Response {
+        if request.method() != Method::POST {
+            let method = request.method().to_string();
+            return self.bad_call(hook, BadCall::Method(method));
+        }
         let half = timeout(request.uri()) / 2;
         let deadline = Instant::now() + half;
         let body = match timeout_at(deadline, body(request)).await {
@@ -73,7 +77,7 @@ impl Admission {
     }
 
     fn bad_call(&self, hook: Hook, bad_call: BadCall) -> Response {
-        tracing::debug!(hook = hook.as_str(), "bad call: {bad_call}");
+        tracing::debug!(hook = hook.as_str(), "bad call: {}", bad_call.text());
         self.metrics
             .decided(&record::bad_call_labels(hook), Duration::ZERO);
         bad_call.into_response()

@@ -2,7 +2,8 @@
 //!
 //! A file that does not parse changes nothing: what it last said stays, and the problem is
 //! reported once. Files are looked at a few times a second, and one counts once it has not
-//! changed between two looks, so that a file is not read while it is being written.
+//! changed between two looks, so that a file is not read while it is being written, nor taken for
+//! deleted while it is being replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -158,7 +159,10 @@ impl Folder {
             }
         };
         let before = self.files.len();
-        self.files.retain(|name, _| stamps.contains_key(name));
+        // Editors save by putting a new file in the old one's place: gone counts once it is seen
+        // twice, or a look in between would take the configuration away.
+        self.files
+            .retain(|name, file| stamps.contains_key(name) || file.seen.take().is_some());
         let mut changed = self.files.len() != before;
         for (name, stamp) in stamps {
             let file = self.files.entry(name.clone()).or_default();

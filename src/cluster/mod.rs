@@ -55,7 +55,10 @@ impl Cluster {
     pub fn replace(&self, mut new: Store) {
         let mut store = self.store.write();
         new.keep_probes_of(&mut store);
-        *store = new;
+        let before = std::mem::replace(&mut *store, new);
+        // Freeing a large one takes longer than a decision may wait.
+        drop(store);
+        drop(before);
     }
 
     /// Says that everything was listed once.

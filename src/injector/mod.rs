@@ -134,7 +134,7 @@ impl Injectors {
     /// # Errors
     /// The first problem, with file, line and column.
     pub fn from_document(document: &Document<'_>) -> Result<Self, ParseError> {
-        let spec: ConfigurationSpec = document.parse()?;
+        let spec: ConfigurationSpec = document.strict().parse()?;
         let expect = |found: &Spanned<String>, expected: &str| {
             if found.value == expected {
                 return Ok(());
@@ -302,15 +302,20 @@ fn from_entry(
 /// A value that somebody else chose, for a sentence: short, and on one line.
 pub fn shown(value: &str) -> String {
     const LONGEST: usize = 63;
-    let head = value
-        .chars()
-        .take(LONGEST)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    let mut text: String = head.collect();
-    if value.chars().nth(LONGEST).is_some() {
-        text.push('…');
+    one_line(value, LONGEST)
+}
+
+/// The first `longest` characters of a text that somebody else chose, on one line.
+pub fn one_line(text: &str, longest: usize) -> String {
+    let is_long = text.chars().nth(longest).is_some();
+    let head = text.chars().take(longest);
+    let mut line: String = head
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if is_long {
+        line.push('…');
     }
-    text
+    line
 }
 
 #[cfg(test)]

@@ -196,6 +196,13 @@ impl Rule {
         self.when.iter().all(|term| term.holds(marks))
     }
 
+    /// Whether it wants a key of the pod to be there: then it is the pod that asks.
+    pub fn is_asked_by_pod(&self) -> bool {
+        self.when
+            .iter()
+            .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
+    }
+
     /// The copy of the injector that is meant, if the profile has copies.
     pub fn instance<'a>(&'a self, marks: &Marks<'a>) -> Option<&'a str> {
         match self.instance.as_ref()? {

@@ -524,6 +524,39 @@ fn more_than_people_write_is_refused_soon() {
 }
 
 #[test]
+fn json_is_read_as_strictly_as_yaml() {
+    let read = |injector: &str| {
+        let text = format!(
+            "{{\n\t\"apiVersion\": \"meshgate.io/v1alpha1\",\n\t\"kind\": \"Configuration\",\n\t\
+             \"injectors\": [{{{injector}}}]\n}}\n"
+        );
+        let read = Injectors::from_yaml("c.json", text.as_bytes());
+        read.map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        read(r#""preset": "linkerd", "hint": "a\/b \u00fc""#),
+        Ok(())
+    );
+    let table = [
+        (
+            r#""preset": "consul", "options": {"byDefault": false, "byDefault": true}"#,
+            "c.json:4:69: key \"byDefault\" is there twice, expected once",
+        ),
+        (
+            r#""preset": "linkerd", "service": ["a", "b"]"#,
+            "c.json:4:49: found a list, expected a mapping (KEY: VALUE)",
+        ),
+        (
+            r#""preset": "linkerd", "minimum": "2""#,
+            "c.json:4:49: found the text \"2\", expected a whole number, 1 or more",
+        ),
+    ];
+    for (injector, problem) in table {
+        assert_eq!(read(injector), Err(problem.to_owned()));
+    }
+}
+
+#[test]
 fn the_line_is_that_of_the_file() {
     let text = format!(
         "# a comment\r\n---\r\n{}",

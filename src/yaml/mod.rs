@@ -90,6 +90,16 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// The same text for the reader that lets no key stand twice and no list stand for a mapping;
+    /// the one of JSON does. JSON is YAML but for surrogate pairs.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self {
+            syntax: Syntax::Yaml,
+            ..self
+        }
+    }
+
     /// The name of the file, as errors show it.
     pub fn origin(&self) -> &'a str {
         self.origin

@@ -9,8 +9,7 @@ pub(super) mod refusal;
 use std::fmt::{self, Write};
 
 use crate::injector::profile::{MeshedSet, Profile};
-use crate::injector::rule::Rule;
-use crate::injector::shown;
+use crate::injector::{one_line, shown};
 
 use super::installation::Client;
 use super::meshed;
@@ -27,13 +26,7 @@ pub(super) fn bounded(message: String) -> String {
     if !long && !message.contains(char::is_control) {
         return message;
     }
-    let kept = if long { MAX_MESSAGE - 1 } else { MAX_MESSAGE };
-    let one_line = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut text: String = message.chars().take(kept).map(one_line).collect();
-    if long {
-        text.push('…');
-    }
-    text
+    one_line(&message, if long { MAX_MESSAGE - 1 } else { MAX_MESSAGE })
 }
 
 /// `Pod shop- in namespace orders`.
@@ -42,13 +35,6 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
         "" => format!("Pod in namespace {namespace}"),
         name => format!("Pod {} in namespace {namespace}", shown(name)),
     }
-}
-
-/// Whether a rule wants a key of the pod to be there.
-fn asked_by_pod(rule: &Rule) -> bool {
-    rule.when
-        .iter()
-        .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
 }
 
 /// The terms that decided, with the values that are there: `annotation linkerd.io/inject=enabled`.
@@ -87,7 +73,7 @@ pub fn rule_in_words(claim: &Claim<'_>) -> String {
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled)`, or the pod does.
 fn requires(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
-    let who = if asked_by_pod(claim.rule) {
+    let who = if claim.rule.is_asked_by_pod() {
         subject(pod, namespace)
     } else {
         format!("Namespace {namespace}")

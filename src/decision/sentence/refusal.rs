@@ -61,10 +61,14 @@ pub(in crate::decision) fn not_installed(
     claim: &Claim<'_>,
 ) -> String {
     let profile = &claim.injector.profile;
-    let entry = match &profile.webhook {
+    let mut entry = match &profile.webhook {
         Some(name) => format!("an entry {}", name.as_str()),
         None => "an entry of it".to_owned(),
     };
+    // Others use the same name: it may well be there, with another path.
+    if let Some(path) = &profile.path {
+        push(&mut entry, format_args!(" with path {path}"));
+    }
     let requires = requires(pod, namespace, claim);
     let later = later(pod, "once it is installed, or once nothing requires it");
     format!(

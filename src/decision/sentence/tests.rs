@@ -237,6 +237,19 @@ fn what_is_not_installed_is_said_the_same_by_both() {
 }
 
 #[test]
+fn an_entry_is_named_with_the_path_that_tells_it_from_others() {
+    let injectors = injectors("- preset: opentelemetry\n");
+    let shop = namespace("shop", &[], &[], &injectors);
+    let pod = pod(&[("sidecar.opentelemetry.io/inject", "true")], json!({}));
+    let message = message(Hook::Gate, &pod, (&shop, &injectors), |_| {
+        Readiness::NotInstalled
+    });
+    let expected =
+        "no MutatingWebhookConfiguration has an entry mpod.kb.io with path /mutate-v1-pod;";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
 fn values_that_nobody_knows() {
     let injectors = injectors("- preset: linkerd\n- preset: kuma\n");
     let enabled = namespace("orders", &[], &[LINKERD], &injectors);

@@ -120,7 +120,14 @@ async fn a_bad_call_repeats_no_more_than_a_little_of_what_it_was_sent() {
     let hooks = serving().await;
     let mut client = hooks.client(Protocol::H2).await;
     let long = "\u{1b}[31m\n".repeat(10_000);
-    for (key, value) in [("apiVersion", json!(long)), ("kind", json!(long))] {
+    let wrong_types = [
+        ("request", json!(long)),
+        ("request", json!({"dryRun": long})),
+    ];
+    for (key, value) in wrong_types
+        .into_iter()
+        .chain([("apiVersion", json!(long)), ("kind", json!(long))])
+    {
         let mut review = hooks::review("u", "orders", json!({}));
         review[key] = value;
         let answer = hooks::send(&mut client, Hook::Gate, review.to_string()).await;
@@ -138,9 +145,17 @@ async fn method_path_and_content_type_are_told_apart() {
     for protocol in [Protocol::H1, Protocol::H2] {
         let mut client = hooks.client(protocol).await;
         for hook in HOOKS {
+            let counted = || {
+                let metrics = hooks.metrics.encode();
+                let of_hook = format!("hook=\"{}\",decision=\"bad_call\"", hook.as_str());
+                let line = metrics.lines().find(|line| line.contains(&of_hook));
+                line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+            };
+            let before: u64 = counted();
             let answer = client.get(path(hook)).await;
             assert_bad_call(&answer, StatusCode::METHOD_NOT_ALLOWED, "POST");
             assert_eq!(answer.header("allow"), "POST");
+            assert_eq!(counted(), before + 1);
         }
         for wrong in [
             "/",

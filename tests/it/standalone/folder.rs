@@ -1,5 +1,7 @@
 //! What becomes of the files: half written, emptied, deleted, contradicting each other.
 
+use meshgate::cluster::folder::Folder;
+
 use super::program::{Place, Program};
 
 const LINKERD: &str = "cluster/linkerd.yaml";
@@ -77,6 +79,28 @@ async fn an_emptied_file_keeps_its_objects_and_a_deleted_one_takes_them_away() {
     program
         .comes_to("orders", "defer", "namespace_unknown")
         .await;
+}
+
+/// Editors delete and write anew, or rename.
+#[test]
+fn a_file_that_is_away_for_one_look_keeps_what_it_says() {
+    let place = Place::new();
+    let mut folder = Folder::new(&place.path("cluster"), None, "meshgate-system");
+    folder.open().unwrap();
+    let configuration = place.read(CONFIGURATION);
+    place.delete(CONFIGURATION);
+    assert!(folder.look().store.is_none(), "all presets would be on");
+    place.write(CONFIGURATION, &configuration);
+    for _ in 0..3 {
+        if let Some(store) = folder.look().store {
+            assert_eq!(store.injectors().len(), 3);
+        }
+    }
+    place.delete(CONFIGURATION);
+    assert!(folder.look().store.is_none());
+    let store = folder.look().store.expect("it was deleted");
+    assert_eq!(store.injectors().len(), meshgate::injector::PRESETS.len());
+    assert!(folder.look().store.is_none(), "told once");
 }
 
 #[tokio::test]
