@@ -107,7 +107,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 
 fn parse_filter(text: &str) -> Result<EnvFilterText, String> {
     // A bare word that is no level would be taken for a module, and silence everything else.
-    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let mut bare = text
         .split(',')
         .map(str::trim)

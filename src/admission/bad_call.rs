@@ -25,6 +25,9 @@ pub enum BadCall {
     /// Another version or kind (case 9).
     #[error("the body is \"{0}\", expected {API_VERSION} AdmissionReview, the one version served")]
     Version(String),
+    /// Neither version nor kind.
+    #[error("the body has no apiVersion and no kind, expected an AdmissionReview of {API_VERSION}")]
+    NoVersion,
     /// No `request` in it.
     #[error("the review has no request")]
     NoRequest,
@@ -38,7 +41,9 @@ pub enum BadCall {
     #[error("method {0}, expected POST")]
     Method(String),
     /// No such path.
-    #[error("nothing is served at {0}, expected /mutate/pods or /validate/pods")]
+    #[error(
+        "nothing is served at {0}, expected /mutate/pods or /validate/pods; probes and metrics have a port of their own"
+    )]
     Path(String),
     /// More bytes than are read.
     #[error("the body is larger than {0} bytes")]
@@ -66,6 +71,7 @@ impl BadCall {
             | Self::NotText(_)
             | Self::NotAReview(_)
             | Self::Version(_)
+            | Self::NoVersion
             | Self::NoRequest
             | Self::NoUid
             | Self::CutOff(_) => StatusCode::BAD_REQUEST,

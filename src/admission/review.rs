@@ -158,6 +158,9 @@ fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
     let Object(envelope): Object<Envelope<'a, R>> = read.map_err(BadCall::NotAReview)?;
     let version = envelope.api_version.as_deref().unwrap_or_default();
     let kind = envelope.kind.as_deref().unwrap_or_default();
+    if (version, kind) == ("", "") {
+        return Err(BadCall::NoVersion);
+    }
     if (version, kind) != (API_VERSION, KIND) {
         let found = crate::injector::shown(&format!("{version} {kind}"));
         return Err(BadCall::Version(found));

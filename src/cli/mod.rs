@@ -21,10 +21,10 @@ use self::output::Exit;
 
 /// Keeps pods from starting without the sidecar they require.
 ///
-/// meshgate is asked by the API server about every new pod. It refuses one that requires a
-/// sidecar (Linkerd, Istio, Vault, OpenTelemetry, Dapr, Kuma, Consul, or your own) until the
-/// injector of that sidecar can be called, says why, marks what it admits, and checks that the
-/// sidecar is really there.
+/// meshgate is asked by the API server about new pods. It refuses one that requires the sidecar of
+/// a service mesh, of Vault, of a telemetry collector or of an injector of your own until that
+/// injector can be called, says why, marks what it admits, and checks that the sidecar is really
+/// there.
 #[derive(Debug, Parser)]
 #[command(
     name = "meshgate",

@@ -90,6 +90,8 @@ pub struct Look {
     pub store: Option<Store>,
     /// Names of files that were read anew.
     pub read: Vec<String>,
+    /// Names of files that are no longer there.
+    pub gone: Vec<String>,
     /// Kinds in them that are not looked at.
     pub ignored: BTreeSet<String>,
     /// What is wrong, each told once.
@@ -158,12 +160,16 @@ impl Folder {
                 return look;
             }
         };
-        let before = self.files.len();
         // Editors save by putting a new file in the old one's place: gone counts once it is seen
         // twice, or a look in between would take the configuration away.
-        self.files
-            .retain(|name, file| stamps.contains_key(name) || file.seen.take().is_some());
-        let mut changed = self.files.len() != before;
+        self.files.retain(|name, file| {
+            let stays = stamps.contains_key(name) || file.seen.take().is_some();
+            if !stays {
+                look.gone.push(name.clone());
+            }
+            stays
+        });
+        let mut changed = !look.gone.is_empty();
         for (name, stamp) in stamps {
             let file = self.files.entry(name.clone()).or_default();
             let is_still = file.seen.replace(stamp) == Some(stamp);

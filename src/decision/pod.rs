@@ -210,7 +210,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
                 while let Some((key, value)) = map.next_entry::<Text<'de>, &RawValue>()? {
                     if !value.get().starts_with(['"', 'n']) {
                         return Err(A::Error::custom(format_args!(
-                            "the value of {} is no text",
+                            "the value of {} is no text (put it in quotes)",
                             &*key
                         )));
                     }

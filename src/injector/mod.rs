@@ -26,15 +26,22 @@ use self::profile::Profile;
 use self::rule::Rule;
 use self::spec::{ConfigurationSpec, InjectorSpec, Mode};
 
+/// A preset: its name and its file.
+macro_rules! preset {
+    ($name:literal) => {
+        ($name, include_str!(concat!("presets/", $name, ".yaml")))
+    };
+}
+
 /// The presets: name and file.
 pub const PRESETS: [(&str, &str); 7] = [
-    ("linkerd", include_str!("presets/linkerd.yaml")),
-    ("istio", include_str!("presets/istio.yaml")),
-    ("vault", include_str!("presets/vault.yaml")),
-    ("opentelemetry", include_str!("presets/opentelemetry.yaml")),
-    ("dapr", include_str!("presets/dapr.yaml")),
-    ("kuma", include_str!("presets/kuma.yaml")),
-    ("consul", include_str!("presets/consul.yaml")),
+    preset!("linkerd"),
+    preset!("istio"),
+    preset!("vault"),
+    preset!("opentelemetry"),
+    preset!("dapr"),
+    preset!("kuma"),
+    preset!("consul"),
 ];
 
 /// Namespaces that no configuration can bring back (cases 72 and 73): a cluster must be able to

@@ -197,11 +197,6 @@ excludedNamespaces: [«Kube]"#,
     ),
     (
         r#"injectors:
-- preset: «linkert"#,
-        r#"found preset "linkert", expected one of linkerd, istio, vault, opentelemetry, dapr, kuma, consul"#,
-    ),
-    (
-        r#"injectors:
 - preset: «true"#,
         r#"found true without quotes, expected a text: write "true""#,
     ),
@@ -562,10 +557,10 @@ fn the_line_is_that_of_the_file() {
         "# a comment\r\n---\r\n{}",
         top("injectors:\r\n- preset: «nope")
     );
+    let presets = super::PRESETS.map(|(name, _)| name).join(", ");
     refuses(
         &text.replace("Configuration\n", "Configuration\r\n"),
-        "found preset \"nope\", expected one of linkerd, istio, vault, opentelemetry, dapr, kuma, \
-         consul",
+        &format!("found preset \"nope\", expected one of {presets}"),
     );
 }
 

@@ -77,7 +77,7 @@ fn a_deployment_in_a_namespace_of_linkerd() {
     assert_eq!(code, Some(1));
     for text in [
         "Pods of Deployment checkout in namespace orders (examples/pods/deployment-linkerd.yaml:",
-        "requires  linkerd, by its rule 11: annotation linkerd.io/inject=enabled",
+        "requires  linkerd: annotation linkerd.io/inject=enabled on the namespace (rule 11 of",
         "not usable: 0 of 2 endpoints of Service linkerd/linkerd-proxy-injector are usable",
         "linkerd/linkerd-proxy-injector-6d5c9b8f7c-8s5mk: not ready",
         "linkerd/linkerd-proxy-injector-6d5c9b8f7c-j2w9f: on lost node pool-a-2",
@@ -130,7 +130,10 @@ fn the_answer_for_programs_has_stable_keys() {
         (&injector["name"], &injector["requirement"]),
         (&json!("linkerd"), &json!("required"))
     );
-    assert_eq!(injector["because"], "annotation linkerd.io/inject=enabled");
+    assert_eq!(
+        injector["because"],
+        "annotation linkerd.io/inject=enabled on the namespace"
+    );
     let readiness = &injector["readiness"];
     assert_eq!(readiness["state"], "notUsable");
     let states: Vec<_> = readiness["endpoints"]
@@ -363,4 +366,46 @@ fn help_is_what_it_was() {
         assert_eq!(code, Some(0));
         insta::assert_snapshot!(name, out);
     }
+}
+
+/// What stands where nobody reads it, and what does not count, is said.
+#[test]
+fn slips_are_pointed_at() {
+    let workload = |metadata: &str, template: &str, spec: &str| {
+        let input = format!(
+            "apiVersion: apps/v1\nkind: StatefulSet\n\
+             metadata: {{name: db, namespace: orders, annotations: {{{metadata}}}}}\n\
+             spec: {{template: {{metadata: {{annotations: {{{template}}}}}, spec: {{{spec}}}}}}}\n"
+        );
+        explain_json(&input, &STATE).1["pods"][0].clone()
+    };
+    let app = "containers: [{name: a, image: b}]";
+    let disabled = "linkerd.io/inject: disabled";
+    let slip = workload(disabled, "", app);
+    let warning = slip["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("linkerd.io/inject stands on the StatefulSet itself"),
+        "{warning}"
+    );
+    assert_eq!(workload(disabled, disabled, app)["warnings"], json!([]));
+    assert_eq!(workload("note: a", "", app)["warnings"], json!([]));
+
+    let ends = format!("{app}, initContainers: [{{name: linkerd-proxy, image: p}}]");
+    let check = workload("", "", &ends)["injectors"][0]["check"].clone();
+    assert!(
+        check
+            .as_str()
+            .unwrap()
+            .ends_with("restartPolicy Always and does not count"),
+        "{check}"
+    );
+
+    let unquoted = workload("", "linkerd.io/inject: false", app);
+    assert_eq!(unquoted["gate"]["decision"], "unreadable");
+    let message = unquoted["gate"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("linkerd.io/inject") && message.contains("quotes"),
+        "{message}"
+    );
+    assert!(!message.contains("at line"), "{message}");
 }

@@ -92,7 +92,7 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
         .subjects
         .iter()
         .map(|subject| report::of(subject, &store, knows_state));
-    let explained: Vec<_> = explained.collect::<anyhow::Result<_>>()?;
+    let explained: Vec<_> = explained.collect();
     match args.output {
         Format::Table => output::print(&view::text(&explained))?,
         format @ (Format::Json | Format::Yaml) => {

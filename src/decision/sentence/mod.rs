@@ -40,6 +40,21 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
 /// The terms that decided, with the values that are there: `annotation linkerd.io/inject=enabled`.
 /// Where both the pod and its namespace have a say, each term tells whose it is.
 pub fn rule_in_words(claim: &Claim<'_>) -> String {
+    words(claim, Places::WhereBothHaveASay)
+}
+
+/// The same, each term with whose it is: for tools.
+pub fn rule_with_places(claim: &Claim<'_>) -> String {
+    words(claim, Places::Always)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    Always,
+    WhereBothHaveASay,
+}
+
+fn words(claim: &Claim<'_>, places: Places) -> String {
     let positive = || {
         claim
             .rule
@@ -53,7 +68,7 @@ pub fn rule_in_words(claim: &Claim<'_>) -> String {
     for term in positive() {
         let value = shown(term.value(&claim.marks).unwrap_or_default());
         let mut word = format!("{} {}={value}", term.key.place.noun(), term.key.name);
-        if is_mixed {
+        if is_mixed || places == Places::Always {
             word.push_str(if term.key.place.is_on_pod() {
                 " on the pod"
             } else {

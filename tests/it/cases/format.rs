@@ -53,6 +53,19 @@ pub(super) enum Covers {
     Other,
 }
 
+impl Covers {
+    /// As a case file spells it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::OptedOut => "opted-out",
+            Self::UnknownValue => "unknown-value",
+            Self::NativeSidecar => "native-sidecar",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// The state of all injectors, or of each by name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]

@@ -261,7 +261,8 @@ fn every_preset_has_a_case_of_each_kind_and_every_file_an_owner() {
         for kind in wanted.iter().filter(|kind| !covered.contains(kind)) {
             writeln!(
                 missing,
-                "tests/cases/{preset} has no case that covers {kind:?}"
+                "tests/cases/{preset} has no case with `covers: {}`",
+                kind.as_str()
             )
             .unwrap();
         }

@@ -276,3 +276,71 @@ async fn a_namespace_that_was_just_written_is_looked_up_in_the_folder() {
     assert!(count.unwrap().parse::<u64>().unwrap() >= 1, "{metrics}");
     is_still(&program, "nowhere", ("defer", "namespace_unknown")).await;
 }
+
+/// A kind that is nearly one of ours would be looked for long.
+#[tokio::test]
+async fn an_object_that_is_nearly_right_is_refused() {
+    for (text, expected) in [
+        (
+            "apiVersion: meshgate.io/v1alpha1\nkind: Config\ninjectors: [{preset: vault}]\n",
+            "expected Configuration of meshgate.io/v1alpha1",
+        ),
+        (
+            "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\nmetadata: {name: a}\n",
+            "expected EndpointSlice of discovery.k8s.io/v1",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: namespace, metadata: {name: a}}]\n",
+            "expected Namespace of v1",
+        ),
+    ] {
+        let place = Place::new();
+        place.write("cluster/more.yaml", text);
+        let (code, _, err) = place.refused(&[]).await;
+        assert_eq!(code, Some(2), "{err}");
+        assert!(
+            err.contains("more.yaml:1:1: ") && err.contains(expected),
+            "{err}"
+        );
+    }
+    let place = Place::new();
+    place.write(
+        "more.yaml",
+        "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\n",
+    );
+    let program = place.start(&[]).await;
+    assert!(
+        program.greeting().contains("not looked at: 1 Service"),
+        "{}",
+        program.greeting()
+    );
+}
+
+/// Files that go are told, and so is which injectors count then.
+#[tokio::test]
+async fn what_a_change_has_changed_is_told() {
+    let place = Place::new();
+    let program = place.start(&[]).await;
+    place.delete("cluster/meshgate.yaml");
+    let log = program.logged(&["no longer there", "injectors: "]).await;
+    assert!(
+        log.contains("meshgate.yaml") && log.contains("no Configuration was found"),
+        "{log}"
+    );
+    place.delete("cluster/namespaces.yaml");
+    program.logged(&["no Namespace was found"]).await;
+}
+
+/// A log that nobody reads, or that is full, costs lines and never an answer.
+#[tokio::test]
+async fn a_log_that_cannot_be_written_ends_nothing() {
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let program = place.start_with_log(full.into()).await;
+    for _ in 0..3 {
+        assert_eq!(program.gate("orders").await.0, "defer");
+    }
+}

@@ -82,17 +82,17 @@ impl Place {
 
     /// Starts the program and waits until it has said where it is.
     pub(super) async fn start(&self, more: &[&str]) -> Program {
-        let mut child = self.command(more).spawn().unwrap();
-        let stdout = Output::of(child.stdout.take().unwrap());
-        let stderr = Output::of(child.stderr.take().unwrap());
-        let mut program = Program {
-            child,
-            stdout,
-            stderr,
-            gate: "127.0.0.1:0".parse().unwrap(),
-            probes: "127.0.0.1:0".parse().unwrap(),
-            ca: String::new(),
-        };
+        self.greeted(Program::of(self.command(more))).await
+    }
+
+    /// The same with a log that goes elsewhere.
+    pub(super) async fn start_with_log(&self, log: Stdio) -> Program {
+        let mut command = self.command(&[]);
+        command.stderr(log);
+        self.greeted(Program::of(command)).await
+    }
+
+    async fn greeted(&self, mut program: Program) -> Program {
         eventually("start-up lines", async || {
             assert_eq!(program.exit_code(), None, "{}", program.stderr.text());
             program.stdout.text().contains("/mutate/pods\n\n")
@@ -107,17 +107,7 @@ impl Place {
 
     /// Starts the program, which must refuse: its exit code and what it writes to both.
     pub(super) async fn refused(&self, more: &[&str]) -> (Option<i32>, String, String) {
-        let mut child = self.command(more).spawn().unwrap();
-        let stdout = Output::of(child.stdout.take().unwrap());
-        let stderr = Output::of(child.stderr.take().unwrap());
-        let mut program = Program {
-            child,
-            stdout,
-            stderr,
-            gate: "127.0.0.1:0".parse().unwrap(),
-            probes: "127.0.0.1:0".parse().unwrap(),
-            ca: String::new(),
-        };
+        let mut program = Program::of(self.command(more));
         let code = program.ended().await;
         (code, program.stdout.whole(), program.stderr.whole())
     }
@@ -183,6 +173,22 @@ impl Drop for Program {
         // It may have ended already; either way nobody is left.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+impl Program {
+    fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = Output::of(child.stdout.take().unwrap());
+        let stderr = child.stderr.take();
+        Self {
+            child,
+            stdout,
+            stderr: stderr.map_or_else(|| Output::of(std::io::empty()), Output::of),
+            gate: "127.0.0.1:0".parse().unwrap(),
+            probes: "127.0.0.1:0".parse().unwrap(),
+            ca: String::new(),
+        }
     }
 }
 
