@@ -34,11 +34,17 @@ fn by_url(url: &str) -> Object {
 
 /// What is wrong with the target; `None` if nothing is.
 fn problem(cluster: &Cluster) -> Option<String> {
-    match cluster.read().readiness(0, None) {
-        Readiness::Usable(Looked::Probe { problem: None, .. }) => None,
-        Readiness::NotUsable(Looked::Probe { problem, .. }) => Some(problem.unwrap().to_owned()),
-        other => panic!("{other:?}"),
-    }
+    let store = cluster.read();
+    let readiness = store.readiness(0, None);
+    let (Readiness::Usable(looked) | Readiness::NotUsable(looked)) = &readiness else {
+        panic!("{readiness:?}");
+    };
+    let Looked::Probe { problem, .. } = looked else {
+        panic!("{looked:?}");
+    };
+    let is_usable = matches!(readiness, Readiness::Usable(_));
+    assert_eq!(is_usable, problem.is_none());
+    problem.map(str::to_owned)
 }
 
 #[tokio::test]
