@@ -193,6 +193,13 @@ impl Store {
     /// Takes over what probes found for a state that this one follows.
     pub(super) fn keep_probes_of(&mut self, before: &mut Self) {
         self.probes = std::mem::take(&mut before.probes);
+        self.forget_probes();
+    }
+
+    /// Forgets what was found at targets that nobody wants probed any more.
+    fn forget_probes(&mut self) {
+        let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
+        self.probes.retain(|target, _| wanted.contains(target));
     }
 
     /// Works out what depends on the objects that changed.
@@ -217,8 +224,7 @@ impl Store {
                 .iter()
                 .map(|i| Located::of(&i.profile, &self.webhooks, &self.services))
                 .collect();
-            let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
-            self.probes.retain(|target, _| wanted.contains(target));
+            self.forget_probes();
         }
     }
 

@@ -28,11 +28,13 @@ pub fn decide<'a>(
         let Meshed::No(flaw) = meshed::of(&claim.injector.profile, pod, &claim.marks) else {
             continue;
         };
-        if let Some((reason, message)) = not_installed(pod, claim, &readiness(claim), requirement) {
+        let readiness = readiness(claim);
+        if let Some((reason, message)) = not_installed(pod, claim, &readiness, requirement) {
             found.add(claim, Verdict::Defer, reason, message);
             continue;
         }
-        let message = refusal::not_meshed(pod, requirement.namespace, claim, &flaw);
+        let mut message = refusal::not_meshed(pod, requirement.namespace, claim, &flaw);
+        message.push_str(&refusal::see_logs(pod, claim, &readiness));
         found.add(claim, Verdict::Deny, reason(&flaw), message);
     }
     found.decision(Verdict::Admit, Reason::SidecarPresent, Edit::Keep)

@@ -3,7 +3,7 @@
 //! The offending place is marked with `«` in the text, so that line and column are worked out
 //! from the text and not from the parser.
 
-use super::Injectors;
+use super::{Injectors, PRESETS};
 
 const HEAD: &str = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\n";
 
@@ -566,14 +566,11 @@ fn the_line_is_that_of_the_file() {
 
 #[test]
 fn every_preset_stands_alone_and_all_stand_together() {
-    for (name, _) in super::PRESETS {
+    for (name, _) in PRESETS {
         let one = read(&top(&format!("injectors: [{{preset: {name}}}]"))).unwrap();
         assert_eq!(one.get(0).map(|one| one.profile.name.as_str()), Some(name));
         // In the users' own format: the file is a profile as it is.
-        let (_, file) = super::PRESETS
-            .into_iter()
-            .find(|(own, _)| *own == name)
-            .unwrap();
+        let (_, file) = PRESETS.into_iter().find(|(own, _)| *own == name).unwrap();
         let indented: String = file.lines().map(|line| format!("  {line}\n")).collect();
         let own = read(&top(&format!("injectors:\n-\n{indented}"))).unwrap();
         assert_eq!(
@@ -581,10 +578,7 @@ fn every_preset_stands_alone_and_all_stand_together() {
             format!("{:?}", one.get(0).unwrap().profile)
         );
     }
-    assert_eq!(
-        Injectors::all_presets().unwrap().len(),
-        super::PRESETS.len()
-    );
+    assert_eq!(Injectors::all_presets().unwrap().len(), PRESETS.len());
 }
 
 #[test]

@@ -98,6 +98,17 @@ fn a_deployment_in_a_namespace_of_linkerd() {
     );
 }
 
+/// The README's answer is the program's, line for line.
+#[test]
+fn the_readme_shows_what_explain_says() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let file = "examples/pods/deployment-linkerd.yaml";
+    let (_, out, _) = run(&[&["explain", "-f", file], &STATE[..]].concat());
+    let of_readme = |line: &&str| readme.lines().any(|own| own == *line);
+    let missing: Vec<&str> = out.lines().filter(|line| !of_readme(line)).collect();
+    assert!(missing.is_empty(), "README.md lacks {missing:#?}");
+}
+
 #[test]
 fn a_deployment_in_a_namespace_of_an_istio_revision_tag() {
     let file = "examples/pods/deployment-istio-revision.yaml";

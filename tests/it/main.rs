@@ -14,6 +14,7 @@ mod layers;
 mod load;
 mod patch;
 mod pod_view;
+mod probe;
 mod readiness;
 mod rules;
 mod samples;

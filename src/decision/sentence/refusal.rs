@@ -1,9 +1,9 @@
 //! The refusals that concern one injector: what is wrong and what to do.
 
-use crate::decision::Looked;
 use crate::decision::meshed::Flaw;
 use crate::decision::pod::PodView;
 use crate::decision::requirement::Claim;
+use crate::decision::{Looked, Readiness};
 use crate::injector::profile::{MeshedSet, Profile};
 use crate::injector::rule::{Term, Test};
 use crate::injector::shown;
@@ -198,13 +198,25 @@ pub(in crate::decision) fn not_meshed(
     if let Some(hint) = &profile.hint {
         push(&mut text, format_args!("; {hint}"));
     }
-    let place = &profile.service.namespace;
-    push(
-        &mut text,
-        format_args!("; see kubectl -n {place} get pods and the logs there"),
-    );
-    text.push_str(windows_note(pod));
     text
+}
+
+/// Where to look for what the injector did: where it is, not where it usually is.
+pub(in crate::decision) fn see_logs(
+    pod: &PodView<'_>,
+    claim: &Claim<'_>,
+    readiness: &Readiness<'_>,
+) -> String {
+    let place = match readiness {
+        Readiness::Usable(Looked::Endpoints { service, .. })
+        | Readiness::NotUsable(Looked::Endpoints { service, .. }) => &service.namespace,
+        Readiness::Usable(_)
+        | Readiness::NotUsable(_)
+        | Readiness::NotInstalled
+        | Readiness::NoInstance => &claim.injector.profile.service.namespace,
+    };
+    let note = windows_note(pod);
+    format!("; see kubectl -n {place} get pods and the logs there{note}")
 }
 
 /// A container in the pod that makes the injector pass it by.

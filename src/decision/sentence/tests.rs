@@ -250,6 +250,23 @@ fn an_entry_is_named_with_the_path_that_tells_it_from_others() {
 }
 
 #[test]
+fn the_logs_are_those_of_the_service_that_was_found() {
+    let injectors = injectors("- preset: linkerd\n");
+    let orders = namespace("orders", &[], &[LINKERD], &injectors);
+    let elsewhere = |_: &str| {
+        Readiness::Usable(Looked::Endpoints {
+            service: Cow::Owned(service("mesh", "injector")),
+            tally: None,
+            client: None,
+        })
+    };
+    let bare = pod(&[], json!({"containers": [{"name": "app"}]}));
+    let found = message(Hook::Check, &bare, (&orders, &injectors), elsewhere);
+    let expected = "; see kubectl -n mesh get pods and the logs there";
+    assert!(found.ends_with(expected), "{found}");
+}
+
+#[test]
 fn values_that_nobody_knows() {
     let injectors = injectors("- preset: linkerd\n- preset: kuma\n");
     let enabled = namespace("orders", &[], &[LINKERD], &injectors);
