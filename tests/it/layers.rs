@@ -89,6 +89,28 @@ fn the_pure_core_knows_no_async_clock_io_or_logging() {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
+/// Tasks are watched: they are started through `lifecycle` and nowhere else. `clippy.toml` bans
+/// `tokio::spawn`; it cannot tell the program from its tests for the other ways.
+#[test]
+fn only_lifecycle_starts_tasks() {
+    let mut wrong = Vec::new();
+    for (path, number, line) in code_lines() {
+        // Probes have a thread and a runtime of their own, and end with it.
+        let may = is_below(&path, "lifecycle") || is_below(&path, "server/admin");
+        let ways = [
+            "JoinSet",
+            "TaskTracker",
+            "spawn_local",
+            "thread::spawn",
+            "tokio::spawn",
+        ];
+        if !may && ways.iter().any(|way| line.contains(way)) {
+            wrong.push(format!("src/{path}:{number}: {line}"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
 /// No injector's name in code: a preset is a file and one row in the list of presets.
 #[test]
 fn no_code_knows_an_injector_by_name() {

@@ -7,5 +7,6 @@
 
 mod docs;
 mod layers;
+mod replacement;
 mod support;
 mod tls;

@@ -1,6 +1,8 @@
 //! What several test files need.
 
 pub(crate) mod client;
+pub(crate) mod load;
+pub(crate) mod process;
 pub(crate) mod server;
 
 use std::time::Duration;
@@ -25,4 +27,10 @@ pub(crate) async fn in_time<F: IntoFuture>(what: &str, future: F) -> F::Output {
         Ok(output) => output,
         Err(_) => panic!("never came: {what}"),
     }
+}
+
+/// Shows what was measured to whoever runs the tests with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "the figures of docs/reliability.md")]
+pub(crate) fn figures(line: &str) {
+    println!("{line}");
 }
