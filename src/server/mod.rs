@@ -9,6 +9,7 @@
 pub mod admin;
 pub mod args;
 pub mod bind;
+pub mod descriptors;
 pub mod probe;
 pub mod tls;
 

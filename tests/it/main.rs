@@ -6,6 +6,7 @@
 )]
 
 mod docs;
+mod hostile;
 mod layers;
 mod replacement;
 mod support;

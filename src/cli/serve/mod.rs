@@ -23,9 +23,9 @@ use crate::decision::Readiness;
 use crate::lifecycle::{Latches, Shutdown, Tasks};
 use crate::metrics::{self, Metrics};
 use crate::server::admin::{self, Exposition, Health, Scrape};
-use crate::server::args::{Placement, ServerArgs};
+use crate::server::args::{Limits, Placement, ServerArgs};
 use crate::server::tls::LivePair;
-use crate::server::{Server, bind};
+use crate::server::{Server, bind, descriptors};
 
 use super::output::{self, Exit};
 use super::{Done, configuration};
@@ -107,7 +107,7 @@ async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {
     let health = Health::new(latches.clone(), shutdown.clone());
     let admin = admin::start(admin_listener, health, scrape).context("cannot serve probes")?;
     let router = admission::router(Arc::new(admission));
-    let limits = args.server.limits(Placement::Standalone);
+    let limits = within_descriptors(args.server.limits(Placement::Standalone));
     let server = Server::new(
         listener,
         router,
@@ -140,6 +140,21 @@ async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {
     drop(admin);
     finished?;
     Ok(Exit::Fine)
+}
+
+/// The limits, with no more connections than there can be descriptors.
+fn within_descriptors(mut limits: Limits) -> Limits {
+    let room = descriptors::make_room(limits.max_connections);
+    if room < limits.max_connections {
+        let wanted = limits.max_connections;
+        tracing::warn!(
+            wanted,
+            room,
+            "fewer connections than --max-connections: raise the limit of open files (ulimit -n)"
+        );
+        limits.max_connections = room;
+    }
+    limits
 }
 
 /// Where the server can be reached.

@@ -1,0 +1,1 @@
+//! Floods that HTTP/2 makes possible.
