@@ -16,12 +16,15 @@ use super::activity::Protocol;
 
 /// What a connection holds without asking.
 pub(super) const FREE: usize = 32 * 1024;
-/// A place of an HTTP/1.1 connection: one body, of as much as the router takes at most.
-const H1_PLACE: usize = 8 * 1024 * 1024;
+/// A place of an HTTP/1.1 connection: one body of 8 MiB, in pieces.
+const H1_PLACE: usize = 10 * 1024 * 1024;
 /// A place of an HTTP/2 connection, for the bodies of all its streams.
-const H2_PLACE: usize = 4 * H1_PLACE;
+const H2_PLACE: usize = 32 * 1024 * 1024;
 /// The pool must have room for at least one place of any kind.
 pub(in crate::server) const SMALLEST_POOL: usize = H2_PLACE;
+
+/// What it costs to keep one more piece, however small.
+const PIECE: usize = 128;
 
 /// Semaphores count in `u32`; kibibytes are fine enough.
 const UNIT: usize = 1024;
@@ -34,10 +37,8 @@ pub(super) struct Pool(Arc<Semaphore>);
 #[derive(Debug)]
 pub(super) struct Budget {
     pool: Pool,
+    /// How large its place is. Beyond it the connection waits for its own requests.
     place: usize,
-    /// Beyond its place an HTTP/2 connection waits for its own requests. HTTP/1.1 reads one body
-    /// at a time, and how large that may be is for the router to say.
-    bound: usize,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -63,14 +64,13 @@ impl Pool {
 
 impl Budget {
     pub(super) fn new(pool: Pool, protocol: Protocol) -> Self {
-        let (place, bound) = match protocol {
-            Protocol::H1 => (H1_PLACE, usize::MAX),
-            Protocol::H2 => (H2_PLACE, H2_PLACE),
+        let place = match protocol {
+            Protocol::H1 => H1_PLACE,
+            Protocol::H2 => H2_PLACE,
         };
         Self {
             pool,
             place,
-            bound,
             state: Mutex::default(),
             changed: Notify::new(),
         }
@@ -106,11 +106,12 @@ impl Held {
     /// Whether more may be read now.
     pub(super) fn has_room(&self) -> bool {
         let state = self.budget.state.lock();
-        state.held < FREE || state.place.is_some() && state.held < self.budget.bound
+        state.held < FREE || state.place.is_some() && state.held < self.budget.place
     }
 
-    /// So many bytes more.
+    /// A piece of a body more, of so many bytes.
     pub(super) fn add(&self, bytes: usize) {
+        let bytes = bytes + PIECE;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.budget.state.lock().held += bytes;
     }
@@ -155,8 +156,6 @@ mod tests {
 
     use super::*;
 
-    const MIB: usize = 1024 * 1024;
-
     fn request(pool: &Pool, protocol: Protocol) -> (Arc<Budget>, Arc<Held>) {
         let budget = Arc::new(Budget::new(pool.clone(), protocol));
         let held = Arc::new(budget.request());
@@ -173,14 +172,14 @@ mod tests {
         let (_, first) = request(&pool, Protocol::H1);
         let (_, second) = request(&pool, Protocol::H1);
         for held in [&first, &second] {
-            held.add(FREE - 1);
+            held.add(FREE - PIECE - 1);
             assert!(!waits(held));
             held.add(1);
         }
         assert!(!waits(&first));
         assert!(waits(&second));
-        first.add(100 * MIB);
-        assert!(!waits(&first), "how large is for the router to say");
+        first.add(H1_PLACE);
+        assert!(waits(&first), "more than any router takes");
         drop(first);
         assert!(!waits(&second));
         let (_, third) = request(&pool, Protocol::H1);

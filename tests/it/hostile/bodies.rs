@@ -153,7 +153,9 @@ async fn bodies_of_a_hundred_megabytes() {
                     assert!(said.starts_with("HTTP/1.1 413"), "{said:?}");
                 }
                 for status in all("large streams refused", streams).await {
-                    assert_eq!(status, 413);
+                    // Together they are more than one connection may hold: each is ended by its
+                    // size, or by its time because it waited for the others.
+                    assert!([408, 413].contains(&status), "{status}");
                 }
             },
         )

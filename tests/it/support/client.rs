@@ -208,6 +208,8 @@ pub(crate) async fn tls(
         Protocol::H2 => b"h2".to_vec(),
     }];
     let stream = TcpStream::connect(addr).await?;
+    // As Go does for every connection.
+    stream.set_nodelay(true)?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config))
         .connect(name, stream)
