@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::files::{self, FilesError};
 use super::pair::{PairError, ServingPair};
+use crate::telemetry::with_causes;
 
 /// How often the files are looked at.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -106,7 +107,7 @@ impl Follower {
                 }
                 Err(error) => {
                     tracing::error!(
-                        error = &error as &dyn std::error::Error,
+                        error = with_causes(&error),
                         "the certificate files are refused, the last good pair stays in use"
                     );
                     on_refused(&error);

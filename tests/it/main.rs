@@ -5,9 +5,11 @@
     reason = "everything here is a test; clippy only knows the functions marked as such"
 )]
 
+mod certificates;
 mod docs;
 mod hostile;
 mod layers;
+mod logs;
 mod replacement;
 mod support;
 mod tls;

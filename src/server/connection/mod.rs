@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use self::activity::{Activity, Expiry, Protocol, Rules, UNUSED_UNDER_PRESSURE};
 pub(super) use self::budget::SMALLEST_POOL;
@@ -142,7 +143,12 @@ impl Connections {
                 return tracing::debug!("TLS handshake took too long");
             }
         };
+        // In a box, so that a handshake, of which there may be many that never end well, does not
+        // hold the room that serving takes.
+        Box::pin(self.speak(stream, orders)).await;
+    }
 
+    async fn speak(&self, stream: TlsStream<TcpStream>, orders: watch::Receiver<Orders>) {
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(H2) => Protocol::H2,
             Some(_) | None => Protocol::H1,
@@ -159,7 +165,7 @@ impl Connections {
             }
             Protocol::H2 => {
                 let served = self.http2.serve_connection(io, handler);
-                life.drive(pin!(served)).await
+                life.drive(Box::pin(served).as_mut()).await
             }
         };
         tracing::debug!(%end, ?protocol, "connection ended");

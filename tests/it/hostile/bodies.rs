@@ -104,8 +104,8 @@ async fn hundred_mb(siege: &Siege, is_chunked: bool) -> impl Future<Output = Str
     };
     stream.write_all(&head).await.unwrap();
     async move {
-        let said = flood(stream, HUNDRED_MB / PIECE, |_| piece.clone()).await;
-        String::from_utf8(said).unwrap()
+        let flooded = flood(stream, HUNDRED_MB / PIECE, |_| piece.clone()).await;
+        String::from_utf8(flooded.said).unwrap()
     }
 }
 

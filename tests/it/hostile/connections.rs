@@ -118,7 +118,7 @@ async fn five_thousand_connections_that_do_nothing() {
     let siege = Siege::begin(&[]).await;
     let what = format!("{count} connections that do nothing");
     siege
-        .stands(&what, 128 * MIB, 32 * MIB, async |siege: &Siege| {
+        .stands(&what, 64 * MIB, 48 * MIB, async |siege: &Siege| {
             let mut idle = Vec::new();
             for _ in 0..count {
                 idle.push(siege.tcp().await);

@@ -105,29 +105,42 @@ async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     received
 }
 
-/// Writes the same again and again, reading all the time, until the server has enough or it was
-/// done `times`. What the server said.
-async fn flood<S>(stream: S, times: usize, mut piece: impl FnMut(usize) -> Vec<u8>) -> Vec<u8>
+/// How a flood ended.
+struct Flooded {
+    /// The server closed the connection before all was sent.
+    is_ended: bool,
+    /// What it said.
+    said: Vec<u8>,
+}
+
+/// Writes piece after piece, reading all the time, until the server has enough or `times` are
+/// written.
+async fn flood<S>(stream: S, times: usize, piece: impl Fn(usize) -> Vec<u8>) -> Flooded
 where
     S: AsyncReadExt + AsyncWriteExt + Send + 'static,
 {
     let (mut from, mut to) = tokio::io::split(stream);
     let mut reader = JoinSet::new();
     reader.spawn(async move {
-        let mut received = Vec::new();
-        drop(from.read_to_end(&mut received).await);
-        received
+        let mut said = Vec::new();
+        drop(from.read_to_end(&mut said).await);
+        said
     });
-    for time in 0..times {
-        let written = timeout(PATIENCE, to.write_all(&piece(time))).await;
-        if !matches!(written, Ok(Ok(()))) {
+    let mut is_ended = false;
+    for number in 0..times {
+        let written = timeout(PATIENCE, to.write_all(&piece(number))).await;
+        // Not to be read from for so long is as good an end as any.
+        is_ended = !matches!(written, Ok(Ok(())));
+        if is_ended {
             break;
         }
     }
-    // What is left in buffers on the way; who still listens then is satisfied.
     drop(timeout(Duration::from_secs(1), to.flush()).await);
-    let ended = timeout(Duration::from_secs(2), reader.join_next()).await;
-    ended.ok().flatten().map_or_else(Vec::new, Result::unwrap)
+    // The server may have said its last while the rest was on its way.
+    let last = timeout(Duration::from_secs(2), reader.join_next()).await;
+    is_ended |= last.is_ok();
+    let said = last.ok().flatten().map_or_else(Vec::new, Result::unwrap);
+    Flooded { is_ended, said }
 }
 
 /// Waits until all of them have ended.

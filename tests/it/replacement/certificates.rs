@@ -8,7 +8,7 @@ use meshgate::certs::issue::{Authority, Issued};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::factor;
+use crate::support::factor;
 use crate::support::load::{Load, PAUSES, Totals};
 use crate::support::process::{Process, Start, authority, issue, write_pair};
 

@@ -10,11 +10,10 @@ use axum::routing::post;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::factor;
-use crate::support::eventually;
 use crate::support::load::{Load, PAUSES};
 use crate::support::process::{Process, get};
 use crate::support::server::TestServer;
+use crate::support::{eventually, factor};
 
 /// A router that counts how often it was asked each thing, and answers what it was sent.
 fn counting() -> (Router, Arc<Mutex<HashMap<Bytes, usize>>>) {
@@ -66,7 +65,9 @@ async fn each_call_reaches_one_server_once_through_stops_with_a_delay_and_withou
 async fn connections_retired_by_age_lose_nothing() {
     let process = Process::start(&["--connection-age=50ms"]).await;
     let load = Load::start(process.gate, &process.ca_pem, &PAUSES);
-    load.goes_on(1000 * factor()).await;
+    for _ in 0..factor() {
+        load.goes_on(1000).await;
+    }
     let totals = load.end().await;
     totals.nothing_lost("retirement by age");
     assert!(totals.connections >= 40, "{totals:?}");

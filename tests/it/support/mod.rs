@@ -1,6 +1,7 @@
 //! What several test files need.
 
 pub(crate) mod client;
+pub(crate) mod frames;
 pub(crate) mod load;
 pub(crate) mod process;
 pub(crate) mod server;
@@ -33,4 +34,14 @@ pub(crate) async fn in_time<F: IntoFuture>(what: &str, future: F) -> F::Output {
 #[expect(clippy::print_stdout, reason = "the figures of docs/reliability.md")]
 pub(crate) fn figures(line: &str) {
     println!("{line}");
+}
+
+/// How many times as much as in a normal run of the tests: `MESHGATE_LOAD_FACTOR`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no flags; cargo passes the environment on"
+)]
+pub(crate) fn factor() -> usize {
+    let given = std::env::var("MESHGATE_LOAD_FACTOR");
+    given.map_or(1, |text| text.parse().unwrap())
 }

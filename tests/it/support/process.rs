@@ -64,6 +64,11 @@ impl Process {
         self.log.lock().clone()
     }
 
+    /// The same without its first `bytes`.
+    pub(crate) fn log_since(&self, bytes: usize) -> String {
+        self.log().get(bytes..).unwrap_or_default().to_owned()
+    }
+
     /// Resident memory now, in KiB.
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::echo;
-use crate::support::client::Protocol;
+use crate::support::client::{Client, Protocol, tls_over};
 use crate::support::eventually;
 use crate::support::server::TestServer;
 
@@ -143,4 +144,35 @@ async fn an_old_connection_is_retired_with_an_answer() {
         };
         eventually("retired", retired).await;
     }
+}
+
+/// The kernel has completed these connections, and nobody has accepted them when the server is
+/// told to stop: their clients may have sent already.
+#[tokio::test]
+async fn connections_that_wait_to_be_accepted_are_served_before_the_end() {
+    let server = TestServer::start(echo()).await;
+    // Not once is the runtime left alone, so the server cannot accept any of them yet.
+    let waiting: Vec<_> = (0..50)
+        .map(|_| std::net::TcpStream::connect(server.addr).unwrap())
+        .collect();
+    server.shutdown.drain("test");
+    for stream in waiting {
+        stream.set_nonblocking(true).unwrap();
+        let stream = TcpStream::from_std(stream).unwrap();
+        let stream = tls_over(
+            stream,
+            &server.ca_pem,
+            Protocol::H1,
+            rustls::DEFAULT_VERSIONS,
+        );
+        let mut client = Client::over(stream.await.unwrap(), Protocol::H1)
+            .await
+            .unwrap();
+        let answer = client.get("/hello").await;
+        assert_eq!(
+            (answer.text(), answer.header("connection")),
+            ("hello", "close")
+        );
+    }
+    server.ended().await;
 }
