@@ -29,8 +29,9 @@ fn counting() -> (Router, Arc<Mutex<HashMap<Bytes, usize>>>) {
 /// Without a delay the clients hear of it only by what happens to their connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_call_reaches_one_server_once_through_stops_with_a_delay_and_without() {
-    for delay in [Duration::ZERO, Duration::from_millis(300)] {
-        for round in 0..3 * factor() {
+    // With a delay, the endpoint must be withdrawn within it, also on a busy machine.
+    for (delay, rounds) in [(Duration::ZERO, 3), (Duration::from_secs(2), 1)] {
+        for round in 0..rounds * factor() {
             let (router, asked) = counting();
             let begin = |router: Router| {
                 TestServer::start_with(router, |limits| limits.shutdown_delay = delay)
@@ -79,7 +80,7 @@ async fn connections_retired_by_age_lose_nothing() {
 /// later its endpoint is withdrawn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_that_replace_each_other_lose_nothing_and_end_in_time() {
-    let flags = ["--shutdown-delay=500ms", "--drain-deadline=10s"];
+    let flags = ["--shutdown-delay=2s", "--drain-deadline=10s"];
     let mut old = Process::start(&flags).await;
     let load = Load::start(old.gate, &old.ca_pem, &PAUSES);
     for _ in 0..2 * factor() {
