@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help test fmt lint unit doc bench-decision bench bench-peers fuzz deny bless
+.PHONY: help test fmt lint unit doc load bench-decision bench bench-peers fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,9 @@ fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 
 deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
+
+load: ## The tests of replacement and of hostile clients, ten times as long, with their figures
+	MESHGATE_LOAD_FACTOR=10 $(CARGO) test --locked --test it -- --nocapture --test-threads 1 replacement:: hostile::
 
 bless: ## Write the shipped JSON Schema and snapshots anew
 	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help

@@ -77,6 +77,8 @@ pub struct Metrics {
     durations: Family<HookLabels, Histogram>,
     injector_ready: Family<InjectorLabels, Gauge>,
     live_lookups: Counter,
+    serving_cert_not_after: Gauge,
+    certificate_refusals: Counter,
 }
 
 /// Seconds: a decision takes microseconds, a live look-up may take a second.
@@ -99,6 +101,8 @@ impl Metrics {
             Family::<HookLabels, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         let injector_ready = Family::<InjectorLabels, Gauge>::default();
         let live_lookups = Counter::default();
+        let serving_cert_not_after = Gauge::default();
+        let certificate_refusals = Counter::default();
         registry.register(
             "decisions",
             "Answers by what was decided and why",
@@ -119,12 +123,24 @@ impl Metrics {
             "Namespaces looked up because the view did not hold them",
             live_lookups.clone(),
         );
+        registry.register(
+            "serving_cert_not_after_seconds",
+            "Unix time at which the certificate that is served now ends",
+            serving_cert_not_after.clone(),
+        );
+        registry.register(
+            "certificate_refusals",
+            "Contents of the certificate files that could not be served with",
+            certificate_refusals.clone(),
+        );
         Self {
             registry,
             decisions,
             durations,
             injector_ready,
             live_lookups,
+            serving_cert_not_after,
+            certificate_refusals,
         }
     }
 
@@ -154,6 +170,16 @@ impl Metrics {
         self.live_lookups
             .inner()
             .fetch_max(count, Ordering::Relaxed);
+    }
+
+    /// Sets the end of the certificate that is served, whatever may lie on a disk (case 51).
+    pub fn serving_cert_not_after(&self, unix_seconds: i64) {
+        self.serving_cert_not_after.set(unix_seconds);
+    }
+
+    /// Counts a content of the certificate files that is refused.
+    pub fn certificate_refused(&self) {
+        self.certificate_refusals.inc();
     }
 
     /// The OpenMetrics text.

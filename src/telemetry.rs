@@ -3,6 +3,7 @@
 //! A leaf: it must not know what is logged. Everything goes to standard error, so that standard
 //! output stays free for what a command answers.
 
+use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
 
@@ -88,6 +89,19 @@ pub fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
     }
     std::panic::set_hook(Box::new(log_panic));
     Ok(LogGuard { _worker: worker })
+}
+
+/// An error with all that caused it, for a field of a log line: the JSON form shows the error's
+/// own words only, which are seldom the reason.
+#[must_use]
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(&format!(": {cause}"));
+        next = cause.source();
+    }
+    text
 }
 
 fn effective_format(asked: Option<LogFormat>, terminal: bool) -> LogFormat {

@@ -5,6 +5,7 @@
 
 pub mod files;
 pub mod issue;
+pub mod mount;
 pub mod pair;
 mod pem;
 pub mod reload;

@@ -11,10 +11,11 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 
 use super::files::{self, FilesError};
-use super::pair::ServingPair;
+use super::pair::{PairError, ServingPair};
+use crate::telemetry::with_causes;
 
 /// How often the files are looked at.
-pub const INTERVAL: Duration = Duration::from_secs(2);
+pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The two files of a pair, and what was in them when they were last looked at.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Follower {
     cert_path: PathBuf,
     key_path: PathBuf,
     seen: Seen,
+    /// The pair that was seen last is whole but not valid yet.
+    too_early: bool,
 }
 
 /// The last generation of the files, so that each is used, or refused, once.
@@ -53,6 +56,7 @@ impl Follower {
             cert_path,
             key_path,
             seen: Seen::Nothing,
+            too_early: false,
         }
     }
 
@@ -61,11 +65,13 @@ impl Follower {
     /// # Errors
     ///
     /// Why a new content cannot be served with, once for each. A pair that was read in the middle
-    /// of an update is one of these, and the rest of the update is the next new content.
+    /// of an update is one of these, and the rest of the update is the next new content. A pair
+    /// that is not valid yet is given later, once it is.
     pub fn look(&mut self, now: Timestamp) -> Result<Option<ServingPair>, FilesError> {
         let content = match read_both(&self.cert_path, &self.key_path) {
             Ok(content) => content,
             Err(error) => {
+                self.too_early = false;
                 let news = self.remember(Seen::Unreadable(error.to_string()));
                 return if news { Err(error) } else { Ok(None) };
             }
@@ -75,7 +81,8 @@ impl Follower {
             (&self.key_path, &content.key),
             now,
         );
-        if self.remember(Seen::Content(content)) {
+        let was_too_early = std::mem::replace(&mut self.too_early, is_too_early(&pair));
+        if self.remember(Seen::Content(content)) || was_too_early && !self.too_early {
             pair.map(Some)
         } else {
             Ok(None)
@@ -100,7 +107,7 @@ impl Follower {
                 }
                 Err(error) => {
                     tracing::error!(
-                        error = &error as &dyn std::error::Error,
+                        error = with_causes(&error),
                         "the certificate files are refused, the last good pair stays in use"
                     );
                     on_refused(&error);
@@ -116,6 +123,13 @@ impl Follower {
         self.seen = now;
         news
     }
+}
+
+fn is_too_early(pair: &Result<ServingPair, FilesError>) -> bool {
+    let Err(FilesError::Pair { source, .. }) = pair else {
+        return false;
+    };
+    matches!(**source, PairError::NotYetValid { .. })
 }
 
 fn read_both(cert: &Path, key: &Path) -> Result<Content, FilesError> {
@@ -176,6 +190,20 @@ mod tests {
         assert!(follower.look(now()).unwrap().is_none());
         fs::write(dir.path().join("tls.key"), &renewed.key_pem).unwrap();
         assert!(follower.look(now()).unwrap().is_some());
+    }
+
+    /// As when our clock is a few seconds behind that of whoever signs.
+    #[test]
+    fn a_pair_that_is_not_valid_yet_is_taken_once_it_is() {
+        let dir = TempDir::new().unwrap();
+        put(dir.path(), &issued());
+        let mut follower = follow(dir.path());
+        let hours = |count: i64| now() + jiff::SignedDuration::from_hours(count);
+        let error = follower.look(hours(-2)).unwrap_err();
+        assert!(matches!(error, FilesError::Pair { .. }), "{error}");
+        assert!(follower.look(hours(-2)).unwrap().is_none());
+        assert!(follower.look(hours(0)).unwrap().is_some());
+        assert!(follower.look(hours(0)).unwrap().is_none());
     }
 
     #[test]

@@ -557,7 +557,7 @@ fn the_line_is_that_of_the_file() {
         "# a comment\r\n---\r\n{}",
         top("injectors:\r\n- preset: «nope")
     );
-    let presets = super::PRESETS.map(|(name, _)| name).join(", ");
+    let presets = PRESETS.map(|(name, _)| name).join(", ");
     refuses(
         &text.replace("Configuration\n", "Configuration\r\n"),
         &format!("found preset \"nope\", expected one of {presets}"),

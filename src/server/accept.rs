@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::Server;
 use super::connection::{Connections, Orders};
 use crate::lifecycle::Group;
+use crate::telemetry::with_causes;
 
 /// After an error that will not go away by asking again at once, as when there are no more file
 /// descriptors. Without it the loop would take a whole core just when that core is needed.
@@ -48,7 +49,7 @@ impl<'a> Acceptor<'a> {
                 Err(error) if is_of_one_caller(&error) => {}
                 Err(error) => {
                     tracing::error!(
-                        error = &error as &dyn std::error::Error,
+                        error = with_causes(&error),
                         "cannot accept connections; trying again"
                     );
                     // Most likely out of descriptors, and the unused connections hold some.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use super::connection::SMALLEST_POOL;
+
 /// The API server drops its idle connections after 90 s. To close one earlier would race the call
 /// that it is just sending on it, and such a call fails; so there is a floor.
 pub const IDLE_TIME_FLOOR: Duration = Duration::from_secs(120);
@@ -70,6 +72,11 @@ pub struct ServerArgs {
     /// they are told
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = parse_streams)]
     pub max_streams: u32,
+
+    /// Most bytes of large request bodies in memory at once, beyond 32 KiB for each connection;
+    /// more wait until there is room, none is refused for it
+    #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024 * 1024, value_parser = parse_body_memory)]
+    pub body_memory: u32,
 }
 
 /// What clients may do, and how long. See [`ServerArgs`] for the meaning of each.
@@ -93,6 +100,8 @@ pub struct Limits {
     pub connection_age: Duration,
     /// Most requests at once on one HTTP/2 connection.
     pub max_streams: u32,
+    /// Most bytes of large request bodies in memory at once.
+    pub body_memory: u32,
 }
 
 impl ServerArgs {
@@ -124,6 +133,7 @@ impl ServerArgs {
             idle_time: self.idle_time,
             connection_age: self.connection_age,
             max_streams: self.max_streams,
+            body_memory: self.body_memory,
         }
     }
 }
@@ -168,6 +178,13 @@ fn parse_streams(text: &str) -> Result<u32, String> {
         // Go's client (and others) sends up to 100 before it knows the limit; each one above the
         // limit would be refused, and a refused call is a failed creation.
         Ok(_) | Err(_) => Err("expected a whole number of at least 100".to_owned()),
+    }
+}
+
+fn parse_body_memory(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(size) if size as usize >= SMALLEST_POOL => Ok(size),
+        Ok(_) | Err(_) => Err(format!("expected bytes, at least {SMALLEST_POOL}")),
     }
 }
 
@@ -227,5 +244,6 @@ mod tests {
         assert!(parse(&["--header-time=-10s"]).is_err());
         assert!(parse(&["--header-size", "100"]).is_err());
         assert!(parse(&["--max-streams", "99"]).is_err());
+        assert!(parse(&["--body-memory", "1000000"]).is_err());
     }
 }

@@ -34,6 +34,14 @@ pub struct BindError {
 ///
 /// Outside a tokio runtime.
 pub fn bind(address: SocketAddr, flag: &'static str) -> Result<net::TcpListener, BindError> {
+    bind_by(listen, address, flag)
+}
+
+fn bind_by(
+    listen: impl Fn(SocketAddr) -> io::Result<net::TcpListener>,
+    address: SocketAddr,
+    flag: &'static str,
+) -> Result<net::TcpListener, BindError> {
     let mut bound = listen(address);
     if let Err(error) = &bound
         && address.ip().is_unspecified()
@@ -104,6 +112,22 @@ mod tests {
             format!(
                 "cannot listen on {taken}: another program listens there; choose another address with --admin-listen"
             )
+        );
+    }
+
+    #[tokio::test]
+    async fn without_ipv6_all_addresses_are_those_of_ipv4_and_nothing_else_is_replaced() {
+        let no_ipv6 = |address: SocketAddr| match address {
+            SocketAddr::V4(_) => listen(address),
+            SocketAddr::V6(_) => Err(io::Error::from_raw_os_error(97)),
+        };
+        let all = bind_by(no_ipv6, "[::]:0".parse().unwrap(), "--listen").unwrap();
+        assert!(all.local_addr().unwrap().ip() == Ipv4Addr::UNSPECIFIED);
+        let one = bind_by(no_ipv6, "[::1]:0".parse().unwrap(), "--listen");
+        assert!(
+            one.unwrap_err()
+                .to_string()
+                .starts_with("cannot listen on [::1]:0")
         );
     }
 

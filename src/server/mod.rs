@@ -9,6 +9,7 @@
 pub mod admin;
 pub mod args;
 pub mod bind;
+pub mod descriptors;
 pub mod probe;
 pub mod tls;
 
@@ -30,6 +31,7 @@ use self::args::Limits;
 use self::connection::{Orders, Stage};
 use self::tls::LivePair;
 use crate::lifecycle::{Group, Latch, Shutdown};
+use crate::telemetry::with_causes;
 
 /// How long to wait before the server asks itself again whether it answers.
 const PROBE_PAUSE: Duration = Duration::from_millis(200);
@@ -143,7 +145,7 @@ impl Server {
     async fn prove_ready(&self) {
         while let Err(error) = probe::probe_own_listener(self.address, &self.pair).await {
             tracing::warn!(
-                error = &error as &dyn std::error::Error,
+                error = with_causes(&error),
                 "the server does not answer itself"
             );
             self.ready.close(error.to_string());

@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use clap::CommandFactory;
 use meshgate::cluster::folder::Folder;
 use meshgate::decision::pod::PodView;
 use meshgate::decision::reason::Reason;
 use meshgate::decision::{gate, requirement};
 use meshgate::injector::PRESETS;
 use meshgate::injector::spec::{ConfigurationSpec, InjectorSpec, MeshedSpec, RuleSpec, TermSpec};
+use meshgate::server::args::ServerArgs;
 
 fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -137,5 +139,37 @@ fn the_readme_shows_the_real_states() {
             .lines()
             .any(|line| line.trim_start().starts_with(name.as_str()));
         assert!(row, "README.md has no row for {name}");
+    }
+}
+
+/// The table of limits has every flag of the server, with the default that `--help` has.
+#[test]
+fn every_limit_is_in_the_table_with_its_default() {
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+    let page = page("docs/reliability.md");
+    let rows: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `--")?.split_once("` | "))
+        .map(|(flag, rest)| (flag, rest.split(" | ").next().unwrap()))
+        .collect();
+    let command = Program::command();
+    let flags: Vec<_> = command
+        .get_arguments()
+        .filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()))
+        .collect();
+    let names: Vec<_> = flags.iter().filter_map(|flag| flag.get_long()).collect();
+    let documented: Vec<_> = rows.iter().map(|(flag, _)| *flag).collect();
+    assert_eq!(documented, names, "docs/reliability.md");
+    for (flag, (name, default)) in flags.iter().zip(&rows) {
+        // Those without a default of clap's own depend on the placement.
+        if let [value] = flag.get_default_values() {
+            assert_eq!(*default, value.to_string_lossy(), "--{name}");
+        } else {
+            assert!(default.contains("standalone"), "--{name}");
+        }
     }
 }

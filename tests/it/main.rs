@@ -7,15 +7,19 @@
 
 mod admission;
 mod cases;
+mod certificates;
 mod cli;
 mod docs;
 mod hooks;
+mod hostile;
 mod layers;
 mod load;
+mod logs;
 mod patch;
 mod pod_view;
 mod probe;
 mod readiness;
+mod replacement;
 mod rules;
 mod samples;
 mod schema;

@@ -1,5 +1,6 @@
 //! `meshgate serve`: the composition root of the admission server.
 
+mod certificates;
 mod greeting;
 
 use std::net::SocketAddr;
@@ -13,19 +14,18 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{self, Admission};
-use crate::certs::reload::Follower;
 use crate::certs::throwaway;
 use crate::cluster::folder::{self, Folder, Look};
 use crate::cluster::live::{Fetch, Live};
 use crate::cluster::store::Store;
 use crate::cluster::{Cluster, probe};
 use crate::decision::Readiness;
-use crate::lifecycle::{Latch, Latches, Shutdown, Tasks};
+use crate::lifecycle::{Latches, Shutdown, Tasks};
 use crate::metrics::{self, Metrics};
 use crate::server::admin::{self, Exposition, Health, Scrape};
-use crate::server::args::{Placement, ServerArgs};
+use crate::server::args::{Limits, Placement, ServerArgs};
 use crate::server::tls::LivePair;
-use crate::server::{Server, bind};
+use crate::server::{Server, bind, descriptors};
 
 use super::output::{self, Exit};
 use super::{Done, configuration};
@@ -67,8 +67,6 @@ pub(super) struct ServeArgs {
 
 /// How long a live look-up of a namespace may take.
 const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
-/// How often the end of the certificate that is served is looked at.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &ServeArgs) -> Done {
     let given = args.config.as_deref().map(configuration).transpose()?;
@@ -104,12 +102,12 @@ async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {
     let live = Live::new(lookup(&args.standalone), LOOKUP_DEADLINE);
     let admission = Admission::new(Arc::clone(&cluster), live, Arc::clone(&metrics));
 
-    let scrape = scrape(Arc::clone(&cluster), metrics);
+    let pair = LivePair::new(certificates.pair.clone());
+    let scrape = scrape(Arc::clone(&cluster), Arc::clone(&metrics), pair.clone());
     let health = Health::new(latches.clone(), shutdown.clone());
     let admin = admin::start(admin_listener, health, scrape).context("cannot serve probes")?;
     let router = admission::router(Arc::new(admission));
-    let limits = args.server.limits(Placement::Standalone);
-    let pair = LivePair::new(certificates.pair.clone());
+    let limits = within_descriptors(args.server.limits(Placement::Standalone));
     let server = Server::new(
         listener,
         router,
@@ -128,14 +126,11 @@ async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {
         &certificates,
         addresses,
     ))?;
-    let follower = Follower::new(certificates.cert_path, certificates.key_path);
-
     let stop = stop(&tasks, &shutdown);
     let certificate = latches.add("certificate");
-    tasks.spawn(
-        "certificates",
-        follow_certificates(follower, pair, certificate, stop.clone()),
-    );
+    let follow_certificates =
+        certificates::follow(certificates, pair, metrics, certificate, stop.clone());
+    tasks.spawn("certificates", follow_certificates);
     tasks.spawn("probes", probe::run(Arc::clone(&cluster), stop.clone()));
     tasks.spawn("folder", follow(folder, cluster, stop));
     tasks.spawn("https", server.run(shutdown.clone()));
@@ -145,6 +140,21 @@ async fn serve(args: &ServeArgs, folder: Folder, store: Store) -> Done {
     drop(admin);
     finished?;
     Ok(Exit::Fine)
+}
+
+/// The limits, with no more connections than there can be descriptors.
+fn within_descriptors(mut limits: Limits) -> Limits {
+    let room = descriptors::make_room(limits.max_connections);
+    if room < limits.max_connections {
+        let wanted = limits.max_connections;
+        tracing::warn!(
+            wanted,
+            room,
+            "fewer connections than --max-connections: raise the limit of open files (ulimit -n)"
+        );
+        limits.max_connections = room;
+    }
+    limits
 }
 
 /// Where the server can be reached.
@@ -188,8 +198,9 @@ fn lookup(folder: &Path) -> Fetch {
     })
 }
 
-fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Scrape {
+fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
     Arc::new(move || {
+        metrics.serving_cert_not_after(pair.current().not_after().as_second());
         let store = cluster.read();
         let states = store.states();
         let ready = |readiness: &Readiness<'_>| matches!(readiness, Readiness::Usable(_));
@@ -203,31 +214,6 @@ fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Scrape {
             body: metrics.encode(),
         }
     })
-}
-
-/// Follows the certificate files, and says in the readiness until when what is served is valid:
-/// nobody could call after that.
-async fn follow_certificates(
-    follower: Follower,
-    pair: LivePair,
-    latch: Latch,
-    stop: CancellationToken,
-) {
-    let mut looks = tokio::time::interval(CERTIFICATE_INTERVAL);
-    let expiry = async {
-        loop {
-            looks.tick().await;
-            let end = pair.current().not_after();
-            if end > now() {
-                latch.open_with(format!("valid until {end}"));
-            } else {
-                latch.close(format!("expired at {end}"));
-            }
-        }
-    };
-    let follow = follower.run(now, |new| pair.swap(new), |_| {});
-    stop.run_until_cancelled(async { tokio::join!(expiry, follow) })
-        .await;
 }
 
 /// Follows the files.

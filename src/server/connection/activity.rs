@@ -10,7 +10,11 @@ use tokio::time::Instant;
 use super::{Limits, Orders, Stage};
 
 /// How long a connection may be unused while others wait for its place.
-const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+pub(super) const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+
+/// How long an HTTP/1.1 connection is kept after its last answer when the server stops. Who calls
+/// again sooner gets the news with that answer; closing under such a client could lose its call.
+const QUIET: Duration = Duration::from_millis(250);
 
 /// The protocol that was agreed on in the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,7 @@ pub(super) struct Activity {
     snapshot: Mutex<Snapshot>,
     last_answer: AtomicBool,
     body_left: AtomicBool,
+    last_look: AtomicBool,
 }
 
 /// What a connection is doing at one moment.
@@ -59,6 +64,7 @@ impl Activity {
             }),
             last_answer: AtomicBool::new(false),
             body_left: AtomicBool::new(false),
+            last_look: AtomicBool::new(false),
         }
     }
 
@@ -94,6 +100,21 @@ impl Activity {
     /// Whether the client is still sending a body that nobody reads (HTTP/1.1 only).
     pub(super) fn body_left(&self) -> bool {
         self.body_left.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client is in the middle of something that is not read any more: a body, or
+    /// headers that were too large or none at all.
+    pub(super) fn has_more_to_come(&self) -> bool {
+        self.body_left() || self.now().phase == Phase::Headers
+    }
+
+    /// Before an idle connection is closed: the next read is to make sure that nothing came.
+    pub(super) fn look_once_more(&self) {
+        self.last_look.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn takes_last_look(&self) -> bool {
+        self.last_look.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn make_next_answer_the_last(&self) {
@@ -210,10 +231,11 @@ impl<'a> Rules<'a> {
                     };
                     return (self.opened + grace, Expiry::Unused);
                 }
-                let idle = if stopping {
-                    Duration::ZERO
-                } else {
-                    self.limits.idle_time
+                let idle = match self.protocol {
+                    Protocol::H1 if stopping => QUIET,
+                    // A GOAWAY says which calls were not taken, so there is nothing to wait for.
+                    Protocol::H2 if stopping => Duration::ZERO,
+                    Protocol::H1 | Protocol::H2 => self.limits.idle_time,
                 };
                 (now.since + idle, Expiry::Idle)
             }
@@ -315,7 +337,7 @@ mod tests {
             (opened + seconds(180), Expiry::Idle)
         );
         rules.orders.stage = Stage::Stopping;
-        assert_eq!(rules.due(&activity.now()), (opened, Expiry::Idle));
+        assert_eq!(rules.due(&activity.now()), (opened + QUIET, Expiry::Idle));
 
         // A request that has begun is waited for, and one that may begin any moment too.
         activity.bytes_read();

@@ -6,6 +6,7 @@
 //! answered ([`handler`]), brought together in [`activity`].
 
 mod activity;
+mod budget;
 mod handler;
 mod io;
 
@@ -13,6 +14,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::{http1, http2};
@@ -20,16 +22,23 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use self::activity::{Activity, Expiry, Protocol, Rules};
+use self::activity::{Activity, Expiry, Protocol, Rules, UNUSED_UNDER_PRESSURE};
+pub(super) use self::budget::SMALLEST_POOL;
+use self::budget::{Budget, Pool};
 use self::handler::Handler;
 use self::io::Watched;
 use super::Server;
 use super::args::Limits;
 use super::tls::H2;
 use crate::lifecycle::Group;
+
+/// The window of an HTTP/2 connection and of each of its streams, the smallest that all clients
+/// begin with anyway. Large enough for the full speed of a local network.
+const WINDOW: u32 = 65_535;
 
 /// What the server as a whole wants of its connections.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +65,7 @@ pub(super) struct Connections {
     tls: TlsAcceptor,
     router: Router,
     limits: Limits,
+    bodies: Pool,
     http1: http1::Builder,
     http2: http2::Builder<Streams>,
 }
@@ -98,6 +108,9 @@ impl Connections {
             .timer(TokioTimer::new())
             .max_header_list_size(limits.header_size)
             .max_concurrent_streams(limits.max_streams)
+            // What a connection can make us hold before any body is read.
+            .initial_connection_window_size(WINDOW)
+            .initial_stream_window_size(WINDOW)
             // Asks a silent peer whether it is still there; a lost node says nothing at all.
             .keep_alive_interval(limits.idle_time / 4)
             .max_send_buf_size(64 * 1024);
@@ -105,6 +118,7 @@ impl Connections {
             tls: TlsAcceptor::from(Arc::clone(&server.tls)),
             router: server.router.clone(),
             limits: limits.clone(),
+            bodies: Pool::new(limits.body_memory as usize),
             http1,
             http2,
         }
@@ -120,23 +134,29 @@ impl Connections {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
-        let handshake = timeout(self.limits.handshake_time, self.tls.accept(stream));
         let stream = tokio::select! {
-            handshake = handshake => match handshake {
-                Ok(Ok(stream)) => stream,
-                Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
-                Err(_) => return tracing::debug!("TLS handshake took too long"),
+            handshake = self.tls.accept(stream) => match handshake {
+                Ok(stream) => stream,
+                Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
             },
-            () = gone(&mut orders) => return,
+            () = too_long(&mut orders, self.limits.handshake_time) => {
+                return tracing::debug!("TLS handshake took too long");
+            }
         };
+        // In a box, so that a handshake, of which there may be many that never end well, does not
+        // hold the room that serving takes.
+        Box::pin(self.speak(stream, orders)).await;
+    }
 
+    async fn speak(&self, stream: TlsStream<TcpStream>, orders: watch::Receiver<Orders>) {
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(H2) => Protocol::H2,
             Some(_) | None => Protocol::H1,
         };
         let activity = Arc::new(Activity::new(Instant::now()));
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
-        let handler = Handler::new(self.router.clone(), Arc::clone(&activity), protocol);
+        let budget = Budget::new(self.bodies.clone(), protocol);
+        let handler = Handler::new(self.router.clone(), Arc::clone(&activity), budget, protocol);
         let mut life = Life::new(activity, protocol, &self.limits, orders);
         let end = match protocol {
             Protocol::H1 => {
@@ -145,16 +165,28 @@ impl Connections {
             }
             Protocol::H2 => {
                 let served = self.http2.serve_connection(io, handler);
-                life.drive(pin!(served)).await
+                life.drive(Box::pin(served).as_mut()).await
             }
         };
         tracing::debug!(%end, ?protocol, "connection ended");
     }
 }
 
-/// Completes when the server no longer exists.
-async fn gone(orders: &mut watch::Receiver<Orders>) {
-    while orders.changed().await.is_ok() {}
+/// Completes when a handshake has had its time, which is short while others wait for the place,
+/// and when the server no longer exists.
+async fn too_long(orders: &mut watch::Receiver<Orders>, limit: Duration) {
+    let begin = Instant::now();
+    loop {
+        let time = if orders.borrow_and_update().pressed {
+            limit.min(UNUSED_UNDER_PRESSURE)
+        } else {
+            limit
+        };
+        tokio::select! {
+            () = sleep_until(begin + time) => return,
+            changed = orders.changed() => if changed.is_err() { return },
+        }
+    }
 }
 
 /// What a connection's guard wakes up for.
@@ -212,7 +244,18 @@ impl<'a> Life<'a> {
                 Event::Ordered(false) => return End::Abandoned,
                 Event::Served(Ok(())) => return End::Closed,
                 Event::Served(Err(error)) => return End::Broken(error),
-                Event::Overdue(Expiry::Idle) => self.close_gently(served.as_mut()),
+                Event::Overdue(expiry @ (Expiry::Idle | Expiry::Unused)) => {
+                    if let Poll::Ready(end) = self.look_once_more(served.as_mut()).await {
+                        return end.map_or_else(End::Broken, |()| End::Closed);
+                    }
+                    let still = self.rules.due(&self.activity.now()).1 == expiry;
+                    if still && expiry == Expiry::Unused {
+                        return End::Expired(expiry);
+                    }
+                    if still {
+                        self.close_gently(served.as_mut());
+                    }
+                }
                 Event::Overdue(Expiry::Old) => self.retire(served.as_mut()),
                 Event::Overdue(expiry) => return End::Expired(expiry),
             }
@@ -237,6 +280,15 @@ impl<'a> Life<'a> {
             Protocol::H1 => self.activity.make_next_answer_the_last(),
             Protocol::H2 => self.close_gently(served),
         }
+    }
+
+    /// A request may have arrived that nobody has told us of yet: to close now would lose it.
+    async fn look_once_more<C>(&self, mut served: Pin<&mut C>) -> Poll<Result<(), hyper::Error>>
+    where
+        C: GracefulConnection<Error = hyper::Error>,
+    {
+        self.activity.look_once_more();
+        poll_fn(|cx| Poll::Ready(served.as_mut().poll(cx))).await
     }
 
     fn close_gently<C: GracefulConnection>(&mut self, served: Pin<&mut C>) {

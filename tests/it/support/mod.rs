@@ -1,6 +1,9 @@
 //! What several test files need.
 
 pub(crate) mod client;
+pub(crate) mod frames;
+pub(crate) mod load;
+pub(crate) mod process;
 pub(crate) mod server;
 
 use std::time::Duration;
@@ -25,4 +28,20 @@ pub(crate) async fn in_time<F: IntoFuture>(what: &str, future: F) -> F::Output {
         Ok(output) => output,
         Err(_) => panic!("never came: {what}"),
     }
+}
+
+/// Shows what was measured to whoever runs the tests with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "the figures of docs/reliability.md")]
+pub(crate) fn figures(line: &str) {
+    println!("{line}");
+}
+
+/// How many times as much as in a normal run of the tests: `MESHGATE_LOAD_FACTOR`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no flags; cargo passes the environment on"
+)]
+pub(crate) fn factor() -> usize {
+    let given = std::env::var("MESHGATE_LOAD_FACTOR");
+    given.map_or(1, |text| text.parse().unwrap())
 }

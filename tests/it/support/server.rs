@@ -113,6 +113,6 @@ pub(crate) fn pair_from(authority: &Authority) -> ServingPair {
     clippy::disallowed_methods,
     reason = "the client's own verification knows no other clock"
 )]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }

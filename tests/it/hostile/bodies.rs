@@ -1,0 +1,198 @@
+//! Requests that take their time or have no end.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, StreamBody};
+use hyper::Request;
+use hyper::body::{Bytes, Frame};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::{MIB, Siege, all, flood, rest};
+use crate::support::client::{Client, Protocol};
+use crate::support::in_time;
+use crate::support::load::{PATH, review};
+
+/// Writes one byte at a time until the server has closed; what it said.
+async fn trickle(siege: &Siege, head: String) -> impl Future<Output = String> + use<> {
+    let mut stream = siege.raw(Protocol::H1).await;
+    stream.write_all(head.as_bytes()).await.unwrap();
+    async move {
+        let (mut from, mut to) = tokio::io::split(stream);
+        let drip = async {
+            while to.write_all(b"x").await.is_ok() && to.flush().await.is_ok() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = drip => unreachable!(),
+            said = rest(&mut from) => String::from_utf8(said).unwrap(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_byte_by_byte() {
+    let siege = Siege::begin(&["--header-time=1s"]).await;
+    siege
+        .stands(
+            "200 with headers byte by byte",
+            64 * MIB,
+            16 * MIB,
+            async |siege: &Siege| {
+                let mut slow = JoinSet::new();
+                for _ in 0..200 {
+                    let head = format!("POST {PATH} HTTP/1.1\r\nHost: x\r\nX-Slow: ");
+                    slow.spawn(trickle(siege, head).await);
+                }
+                siege.load.goes_on(50).await;
+                let said = all("slow headers closed", slow).await;
+                assert!(said.iter().all(String::is_empty), "{said:?}");
+            },
+        )
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_byte_by_byte() {
+    let siege = Siege::begin(&[]).await;
+    siege
+        .stands(
+            "200 with bodies byte by byte",
+            64 * MIB,
+            16 * MIB,
+            async |siege: &Siege| {
+                let mut slow = JoinSet::new();
+                for _ in 0..200 {
+                    let head = "POST /mutate/pods?timeout=3s HTTP/1.1\r\nHost: x\r\n\
+                                Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n";
+                    slow.spawn(trickle(siege, head.to_owned()).await);
+                }
+                siege.load.goes_on(50).await;
+                for said in all("slow bodies answered", slow).await {
+                    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+                    assert!(said.contains("connection: close"), "{said}");
+                }
+            },
+        )
+        .await;
+}
+
+const PIECE: usize = 64 * 1024;
+const HUNDRED_MB: usize = 100 * 1000 * 1000;
+
+fn head(more: &str) -> Vec<u8> {
+    format!("POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{more}\r\n\r\n")
+        .into_bytes()
+}
+
+/// Sends 100 MB over HTTP/1.1, in chunks or announced; what the server said.
+async fn hundred_mb(siege: &Siege, is_chunked: bool) -> impl Future<Output = String> + use<> {
+    let mut stream = siege.raw(Protocol::H1).await;
+    let (head, piece) = if is_chunked {
+        let mut chunk = format!("{PIECE:x}\r\n").into_bytes();
+        chunk.resize(chunk.len() + PIECE, b' ');
+        chunk.extend(b"\r\n");
+        (head("Transfer-Encoding: chunked"), chunk)
+    } else {
+        let length = format!("Content-Length: {HUNDRED_MB}");
+        (head(&length), vec![b' '; PIECE])
+    };
+    stream.write_all(&head).await.unwrap();
+    async move {
+        let flooded = flood(stream, HUNDRED_MB / PIECE, |_| piece.clone()).await;
+        String::from_utf8(flooded.said).unwrap()
+    }
+}
+
+/// As many streams of one HTTP/2 connection, each with 100 MB of unknown length; their status.
+async fn hundred_mb_each(siege: &Siege, count: usize) -> (JoinSet<u16>, JoinSet<()>) {
+    let io = TokioIo::new(siege.raw(Protocol::H2).await);
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    let mut streams = JoinSet::new();
+    let mut driver = JoinSet::new();
+    driver.spawn(async move { drop(connection.await) });
+    for _ in 0..count {
+        let mut sender = sender.clone();
+        let piece = Bytes::from(vec![b' '; PIECE]);
+        let pieces = std::iter::repeat_n(piece, HUNDRED_MB / PIECE);
+        let frames = pieces.map(|piece| Ok::<_, std::convert::Infallible>(Frame::data(piece)));
+        let body = StreamBody::new(futures::stream::iter(frames));
+        let request = Request::post(format!("https://localhost{PATH}"))
+            .header("content-type", "application/json")
+            .body(body.boxed_unsync())
+            .unwrap();
+        streams.spawn(async move {
+            let answer = sender.send_request(request).await.unwrap();
+            answer.status().as_u16()
+        });
+    }
+    (streams, driver)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_a_hundred_megabytes() {
+    let siege = Siege::begin(&[]).await;
+    siege
+        .stands(
+            "48 bodies of 100 MB at once",
+            128 * MIB,
+            48 * MIB,
+            async |siege: &Siege| {
+                let mut announced = JoinSet::new();
+                for number in 0..32 {
+                    announced.spawn(hundred_mb(siege, number % 2 == 0).await);
+                }
+                let (streams, _driver) = hundred_mb_each(siege, 16).await;
+                siege.load.goes_on(50).await;
+                for said in all("large bodies refused", announced).await {
+                    assert!(said.starts_with("HTTP/1.1 413"), "{said:?}");
+                }
+                for status in all("large streams refused", streams).await {
+                    // Together they are more than one connection may hold: each is ended by its
+                    // size, or by its time because it waited for the others.
+                    assert!([408, 413].contains(&status), "{status}");
+                }
+            },
+        )
+        .await;
+}
+
+/// Large but allowed, and more at once than may be in memory: they wait for each other, and each
+/// is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_wait_for_each_other_and_none_is_refused() {
+    let siege = Siege::begin(&[]).await;
+    siege
+        .stands(
+            "24 reviews of 4 MB at once",
+            192 * MIB,
+            48 * MIB,
+            async |siege: &Siege| {
+                let mut calls = JoinSet::new();
+                for number in 0..24 {
+                    let (addr, ca_pem) = (siege.process.gate, siege.process.ca_pem.clone());
+                    let protocol = [Protocol::H1, Protocol::H2][number % 2];
+                    let uid = format!("large-{number}");
+                    let name = r#""generateName":"x-""#;
+                    let blob = "a".repeat(4_000_000);
+                    let large = format!(r#"{name},"annotations":{{"a":"{blob}"}}"#);
+                    let body = review(&uid).replace(name, &large);
+                    assert!(body.len() > 4_000_000);
+                    let mut client = Client::connect(addr, &ca_pem, protocol).await;
+                    calls.spawn(async move {
+                        let call = client.try_post("/mutate/pods?timeout=30s", &body);
+                        let answer = timeout(Duration::from_secs(30), call).await;
+                        let answer = answer.unwrap().unwrap();
+                        assert!(answer.text().contains(&uid), "{answer:?}");
+                    });
+                }
+                in_time("all answers", calls.join_all()).await;
+            },
+        )
+        .await;
+}
