@@ -37,6 +37,9 @@ pub enum Problem {
     /// A file of no length, which a moment ago had one.
     #[error("{0} is empty: expected objects, or the file deleted")]
     Empty(String),
+    /// A file that changed while it was looked at.
+    #[error("{0} is being written: what it says counts once it stands still")]
+    Changing(String),
     /// Two files have a Configuration, or `--config` is given as well.
     #[error("found a Configuration in {0} and in {1}, expected one")]
     TwoConfigurations(String, String),
@@ -196,15 +199,24 @@ impl Folder {
         look
     }
 
-    /// Reads one namespace straight from the files: what a live look-up is in a cluster.
+    /// Reads one namespace straight from the files: what a live look-up is in a cluster. Takes as
+    /// long as one look after another: half of a Namespace may say that nothing is required.
     ///
     /// # Errors
     /// It is in no file that can be read, and the folder or a file cannot.
     pub fn namespace(path: &Path, name: &str) -> Result<Option<slim::Namespace>, Problem> {
         let folder = Self::new(path, None, "");
+        let before = folder.stamps()?;
+        std::thread::sleep(INTERVAL);
         let mut unread = None;
-        for file in folder.stamps()?.into_keys() {
-            let objects = match folder.read(&file) {
+        for (file, stamp) in folder.stamps()? {
+            let is_still = before.get(&file) == Some(&stamp);
+            let content = if is_still {
+                folder.read(&file)
+            } else {
+                Err(Problem::Changing(path.join(&file).display().to_string()))
+            };
+            let objects = match content {
                 Ok(content) => content.objects,
                 Err(Problem::Empty(_)) => continue,
                 Err(problem) => {

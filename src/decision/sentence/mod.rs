@@ -20,6 +20,9 @@ use super::{Looked, Verdict};
 /// Longest message, in characters. An event holds 1,024 bytes of it, a condition somewhat more.
 const MAX_MESSAGE: usize = 1_000;
 
+/// Longest text of an error that a message repeats, in characters.
+const MAX_REASON: usize = 200;
+
 /// A message of at most [`MAX_MESSAGE`] characters, on one line.
 pub(super) fn bounded(message: String) -> String {
     let long = message.chars().nth(MAX_MESSAGE).is_some();
@@ -195,7 +198,8 @@ pub(super) fn also(verdict: Verdict, names: &str) -> String {
 
 pub(super) fn namespace_unknown(namespace: &str, why: &str) -> String {
     let namespace = shown(namespace);
-    let why = shown(why);
+    // An error with an address or a path in it is longer than a value.
+    let why = one_line(why, MAX_REASON);
     format!(
         "Namespace {namespace} could not be read ({why}), and it says which sidecars the pod \
          requires; try again in a moment, or see kubectl get namespace {namespace}"
@@ -219,8 +223,8 @@ pub(super) fn deadline_exceeded(namespace: &str) -> String {
 }
 
 pub(super) fn unreadable(why: &dyn fmt::Display) -> String {
-    let why: String = why.to_string().chars().take(200).collect();
-    bounded(format!("The object cannot be read as a pod: {why}"))
+    let why = one_line(&why.to_string(), MAX_REASON);
+    format!("The object cannot be read as a pod: {why}")
 }
 
 fn push(text: &mut String, what: fmt::Arguments<'_>) {

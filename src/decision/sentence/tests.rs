@@ -267,6 +267,22 @@ fn the_logs_are_those_of_the_service_that_was_found() {
 }
 
 #[test]
+fn an_error_is_repeated_as_far_as_it_helps() {
+    let address = format!("https://{}:6443: connection refused", "a.b.".repeat(20));
+    let repeated = Decision::namespace_unknown("orders", &address).message;
+    assert!(repeated.contains(&address), "{repeated}");
+    for text in ["x\n".repeat(1_000), "\u{1F6A2}".repeat(1_000)] {
+        for decision in [
+            Decision::namespace_unknown("orders", &text),
+            Decision::unreadable(&text),
+        ] {
+            assert!(decision.message.chars().count() < 400, "{decision:?}");
+            assert!(!decision.message.contains('\n'));
+        }
+    }
+}
+
+#[test]
 fn values_that_nobody_knows() {
     let injectors = injectors("- preset: linkerd\n- preset: kuma\n");
     let enabled = namespace("orders", &[], &[LINKERD], &injectors);

@@ -1,5 +1,7 @@
 //! What becomes of the files: half written, emptied, deleted, contradicting each other.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use meshgate::cluster::folder::Folder;
 
 use super::program::{Place, Program};
@@ -101,6 +103,34 @@ fn a_file_that_is_away_for_one_look_keeps_what_it_says() {
     let store = folder.look().store.expect("it was deleted");
     assert_eq!(store.injectors().len(), meshgate::injector::PRESETS.len());
     assert!(folder.look().store.is_none(), "told once");
+}
+
+/// Half of a Namespace would say that nothing is required.
+#[test]
+fn a_look_up_does_not_believe_a_file_that_is_being_written() {
+    let place = Place::new();
+    let half = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: late\n";
+    place.write("cluster/late.yaml", half);
+    let folder = place.path("cluster");
+    let (is_read, mut comments) = (AtomicBool::new(false), String::new());
+    std::thread::scope(|threads| {
+        let found = threads.spawn(|| {
+            let found = Folder::namespace(&folder, "late");
+            is_read.store(true, Ordering::SeqCst);
+            found
+        });
+        while !is_read.load(Ordering::SeqCst) {
+            comments.push_str("  #\n");
+            place.write("cluster/late.yaml", &format!("{half}{comments}"));
+        }
+        let problem = found.join().unwrap().unwrap_err().to_string();
+        assert!(problem.contains("late.yaml is being written"), "{problem}");
+    });
+    let annotations = "  annotations: {linkerd.io/inject: enabled}\n";
+    place.write("cluster/late.yaml", &format!("{half}{annotations}"));
+    let found = Folder::namespace(&folder, "late").unwrap().unwrap();
+    assert_eq!(found.metadata.annotations.len(), 1);
+    assert_eq!(Folder::namespace(&folder, "nowhere").unwrap(), None);
 }
 
 #[tokio::test]
