@@ -160,10 +160,10 @@ async fn connections_that_do_nothing_make_room_for_those_who_wait() {
     for _ in 0..3 {
         idle.push(raw(&server).await);
     }
+    // There are four places: the new client is served because an idle one had to go. How many of
+    // them go depends on how long somebody waits.
     let mut new = server.client(Protocol::H1).await;
     assert_eq!(new.get("/hello").await.text(), "hello");
     assert_eq!(used.get("/hello").await.text(), "hello");
-    for mut one in idle {
-        closed(&mut one).await;
-    }
+    drop(idle);
 }
