@@ -26,6 +26,7 @@ pub(super) enum Protocol {
 /// What a connection is doing, told by its two sides and read by its guard.
 #[derive(Debug)]
 pub(super) struct Activity {
+    protocol: Protocol,
     snapshot: Mutex<Snapshot>,
     last_answer: AtomicBool,
     body_left: AtomicBool,
@@ -55,8 +56,9 @@ enum Phase {
 pub(super) struct InFlight(Arc<Activity>);
 
 impl Activity {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(protocol: Protocol, now: Instant) -> Self {
         Self {
+            protocol,
             snapshot: Mutex::new(Snapshot {
                 phase: Phase::Idle,
                 since: now,
@@ -105,7 +107,7 @@ impl Activity {
     /// Whether the client is in the middle of something that is not read any more: a body, or
     /// headers that were too large or none at all.
     pub(super) fn has_more_to_come(&self) -> bool {
-        self.body_left() || self.now().phase == Phase::Headers
+        self.protocol == Protocol::H1 && (self.body_left() || self.now().phase == Phase::Headers)
     }
 
     /// Before an idle connection is closed: the next read is to make sure that nothing came.
@@ -183,15 +185,19 @@ impl<'a> Rules<'a> {
 
     /// Whether the drain asks the connection to end with its next answer.
     ///
-    /// A GOAWAY before the first request would make HTTP/2 clients try again on a connection that
-    /// gets the same, so a connection that was opened during the delay may carry one.
+    /// A connection that was opened during the delay may carry one request.
     pub(super) fn must_retire(&self, now: &Snapshot) -> bool {
-        let first_may_come = self.protocol == Protocol::H2 && !now.used;
         match self.orders.stage {
             Stage::Serving => false,
-            Stage::Draining => !first_may_come,
+            Stage::Draining => !self.first_may_come(now),
             Stage::Stopping => true,
         }
+    }
+
+    /// A GOAWAY before the first request would make HTTP/2 clients try again on a connection that
+    /// gets the same.
+    fn first_may_come(&self, now: &Snapshot) -> bool {
+        self.protocol == Protocol::H2 && !now.used
     }
 
     /// When the connection is overdue next, and with what.
@@ -201,7 +207,7 @@ impl<'a> Rules<'a> {
         }
         let by_phase = self.due_by_phase(now);
         let by_age = (self.opened + self.age, Expiry::Old);
-        if self.retired || by_phase.0 <= by_age.0 {
+        if self.retired || self.first_may_come(now) || by_phase.0 <= by_age.0 {
             by_phase
         } else {
             by_age
@@ -270,7 +276,7 @@ mod tests {
         let limits = limits();
         let opened = Instant::now();
         let rules = Rules::new(Protocol::H1, &limits, opened);
-        let activity = Arc::new(Activity::new(opened));
+        let activity = Arc::new(Activity::new(Protocol::H1, opened));
         let due = || rules.due(&activity.now());
         assert_eq!(due(), (opened + seconds(180), Expiry::Idle));
 
@@ -292,7 +298,7 @@ mod tests {
         let limits = limits();
         let opened = Instant::now();
         let rules = Rules::new(Protocol::H2, &limits, opened);
-        let activity = Arc::new(Activity::new(opened));
+        let activity = Arc::new(Activity::new(Protocol::H2, opened));
         let first = activity.begin_request(false);
         let second = activity.begin_request(false);
         drop(first);
@@ -310,7 +316,7 @@ mod tests {
         let limits = limits();
         let opened = Instant::now();
         let mut rules = Rules::new(Protocol::H1, &limits, opened);
-        let activity = Arc::new(Activity::new(opened));
+        let activity = Arc::new(Activity::new(Protocol::H1, opened));
         rules.orders.pressed = true;
         assert_eq!(
             rules.due(&activity.now()),
@@ -328,7 +334,7 @@ mod tests {
         let limits = limits();
         let opened = Instant::now();
         let mut rules = Rules::new(Protocol::H1, &limits, opened);
-        let activity = Arc::new(Activity::new(opened));
+        let activity = Arc::new(Activity::new(Protocol::H1, opened));
         drop(activity.begin_request(false));
         rules.orders.stage = Stage::Draining;
         rules.retired = true;
@@ -345,7 +351,7 @@ mod tests {
             rules.due(&activity.now()),
             (opened + seconds(10), Expiry::Headers)
         );
-        let fresh = Arc::new(Activity::new(opened));
+        let fresh = Arc::new(Activity::new(Protocol::H1, opened));
         assert_eq!(
             rules.due(&fresh.now()),
             (opened + seconds(10), Expiry::Unused)

@@ -153,7 +153,7 @@ impl Connections {
             Some(H2) => Protocol::H2,
             Some(_) | None => Protocol::H1,
         };
-        let activity = Arc::new(Activity::new(Instant::now()));
+        let activity = Arc::new(Activity::new(protocol, Instant::now()));
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
         let budget = Budget::new(self.bodies.clone(), protocol);
         let handler = Handler::new(self.router.clone(), Arc::clone(&activity), budget, protocol);

@@ -140,6 +140,10 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Answer> {
+        let what = match &self.sender {
+            Sender::H1(_) => "an answer over HTTP/1.1",
+            Sender::H2(_) => "an answer over HTTP/2",
+        };
         let exchange = async {
             let answer = match &mut self.sender {
                 Sender::H1(sender) => {
@@ -158,7 +162,7 @@ impl Client {
                 body: body.collect().await?.to_bytes(),
             })
         };
-        in_time("an answer", exchange).await
+        in_time(what, exchange).await
     }
 
     /// Whether the server has closed the connection, or told us not to use it again.

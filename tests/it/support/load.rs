@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::client::{Client, Protocol};
 use super::{PATIENCE, eventually, figures, in_time};
@@ -52,6 +52,11 @@ pub(crate) struct Totals {
 /// Clients that call without a pause, now and then, and so seldom that their connection is idle
 /// for longer than the server waits for at its end.
 pub(crate) const PAUSES: [u64; 4] = [0, 3, 30, 350];
+
+/// A call that is handed to hyper's HTTP/2 client in the very moment in which that ends its
+/// connection is sometimes neither sent nor given back (about one in 20,000 connections that end
+/// after 50 ms). Had the server taken it, the tests that compare its count with ours would tell.
+const SILENCE: Duration = Duration::from_secs(10);
 
 impl Load {
     /// For each protocol a client for each of `pauses` (milliseconds between calls, about).
@@ -170,7 +175,14 @@ impl Shared {
                 Some(client) => client,
                 None => self.connect(protocol).await?,
             };
-            match client.try_post(PATH, &review).await {
+            let Ok(result) = timeout(SILENCE, client.try_post(PATH, &review)).await else {
+                if client.is_closed() && begin.elapsed() < PATIENCE {
+                    self.resent.fetch_add(1, Ordering::SeqCst);
+                    continue;
+                }
+                return Err("no answer, and the connection is open".to_owned());
+            };
+            match result {
                 Ok(answer) if answer.text().contains(&uid) => {
                     *open = (answer.header("connection") != "close").then_some(client);
                     return Ok(());
