@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::injector::keys::{Keys, PodMarks};
@@ -159,15 +159,42 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
 }
 
+/// Most entries that a list or a map may have: far beyond what the API server stores, and few
+/// enough that a body of empty entries takes no more memory than itself.
+const MOST_ENTRIES: usize = 20_000;
+
 /// A list in which `null`, for itself or an entry, is nothing, as in Go.
 fn list<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
 ) -> Result<Vec<T>, D::Error> {
-    let list = Option::<Vec<Option<Object<T>>>>::deserialize(d)?.unwrap_or_default();
-    Ok(list
-        .into_iter()
-        .map(|entry| entry.unwrap_or_default().0)
-        .collect())
+    struct ListVisitor<T>(PhantomData<T>);
+    impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+        type Value = Vec<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(entry) = entries.next_element::<Option<Object<T>>>()? {
+                not_too_many::<A::Error>(list.len())?;
+                list.push(entry.unwrap_or_default().0);
+            }
+            Ok(list)
+        }
+    }
+    d.deserialize_any(ListVisitor(PhantomData))
+}
+
+fn not_too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
+    if count < MOST_ENTRIES {
+        return Ok(());
+    }
+    Err(E::custom(format_args!(
+        "more than {MOST_ENTRIES} entries in one list or map"
+    )))
 }
 
 /// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
@@ -214,6 +241,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
                             &*key
                         )));
                     }
+                    not_too_many::<A::Error>(entries.len())?;
                     entries.push((key, RawText(value)));
                 }
                 Ok(Entries(entries))

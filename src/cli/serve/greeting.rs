@@ -11,6 +11,7 @@ use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
 use crate::decision::{Looked, Readiness, sentence};
+use crate::injector::profile::ServiceName;
 use crate::injector::spec::Mode;
 
 use super::super::output;
@@ -214,21 +215,42 @@ fn notes(store: &Store) -> Vec<String> {
              the first is taken, name the right one as `service`"
         ));
     }
-    for state in store.states() {
-        if let Readiness::Usable(Looked::Endpoints { service, .. })
-        | Readiness::NotUsable(Looked::Endpoints {
-            service,
-            tally: None,
-            ..
-        }) = &state.readiness
-            && let Some(external) = store.external_name(service).filter(|name| !name.is_empty())
-        {
-            notes.push(format!(
-                "Service {service} of {} is an ExternalName ({external}) and never has \
-                 endpoints: let its profile say readiness: probe or assumed",
-                name(&state)
-            ));
-        }
+    notes.extend(
+        store
+            .states()
+            .iter()
+            .flat_map(|state| notes_on(state, store)),
+    );
+    notes
+}
+
+/// The same of one injector.
+fn notes_on(state: &State<'_>, store: &Store) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (Readiness::Usable(looked) | Readiness::NotUsable(looked)) = &state.readiness else {
+        return notes;
+    };
+    let Looked::Endpoints { service, tally, .. } = looked else {
+        return notes;
+    };
+    let (name, own) = (name(state), &state.injector.profile.service.namespace);
+    let ServiceName {
+        namespace,
+        name: service_name,
+    } = &**service;
+    if namespace != own {
+        notes.push(format!(
+            "{name} is in namespace {namespace} and not in {own}: let its profile say `service: \
+             {{namespace: {namespace}, name: {service_name}}}`, so that its own pods never wait \
+             for it"
+        ));
+    }
+    let external = store.external_name(service).filter(|name| !name.is_empty());
+    if let (None, Some(external)) = (tally, external) {
+        notes.push(format!(
+            "Service {service} of {name} is an ExternalName ({external}) and never has endpoints: \
+             let its profile say readiness: probe or assumed"
+        ));
     }
     notes
 }

@@ -10,11 +10,15 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::http::{Request, Response};
+use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
+use tokio::time::timeout;
 use tower::Service;
 
 use super::activity::{Activity, Protocol};
 use super::budget::{Budget, Held};
+use super::io::{LINGER, LINGER_BYTES};
 
 /// Answers the requests of one connection.
 pub(super) struct Handler {
@@ -51,9 +55,11 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
         let has_body = !request.body().is_end_stream();
         let in_flight = activity.begin_request(has_body && protocol == Protocol::H1);
         let held = Arc::new(self.budget.request());
+        let left = Left::default();
         let request = request.map(|body| {
             Body::new(WatchedBody {
-                body,
+                body: Some(body),
+                left: left.clone(),
                 activity: Arc::clone(&activity),
                 held: Arc::clone(&held),
                 waiting: None,
@@ -63,6 +69,9 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
         let answer = self.router.clone().call(request);
         Box::pin(async move {
             let mut answer = answer.await?;
+            if protocol == Protocol::H2 {
+                left.read_on().await;
+            }
             // A body that nobody reads stands between this answer and the next request; to wait
             // for 100 MB only in order to keep the connection would serve nobody.
             if protocol == Protocol::H1 && (activity.is_last_answer() || activity.body_left()) {
@@ -86,9 +95,37 @@ fn compact(data: Bytes) -> Bytes {
     }
 }
 
+/// What a router left unread of a body.
+#[derive(Clone, Default)]
+struct Left(Arc<Mutex<Option<Incoming>>>);
+
+impl Left {
+    /// Reads on for a while and throws away what comes. Over HTTP/2 a body that nobody reads ends
+    /// with a reset, and clients (curl, for one) then lose an answer that came before it. Over
+    /// HTTP/1.1 the connection lingers after the answer.
+    async fn read_on(&self) {
+        let Some(mut body) = self.0.lock().take() else {
+            return;
+        };
+        let mut room = LINGER_BYTES;
+        let all = async {
+            while let Some(Ok(frame)) = body.frame().await {
+                let length = frame.data_ref().map_or(0, Bytes::len);
+                match room.checked_sub(length) {
+                    Some(less) => room = less,
+                    None => return,
+                }
+            }
+        };
+        timeout(LINGER, all).await.ok();
+    }
+}
+
 /// A request's body that waits for room, and tells when it has been read to its end.
 struct WatchedBody {
-    body: Incoming,
+    /// Always there, until it is dropped.
+    body: Option<Incoming>,
+    left: Left,
     activity: Arc<Activity>,
     held: Arc<Held>,
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -118,24 +155,37 @@ impl HttpBody for WatchedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         ready!(self.poll_room(cx));
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let Some(body) = self.body.as_mut() else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
         let frame = frame.map(|frame| frame.map(|frame| frame.map_data(compact)));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
             self.held.add(data.len());
         }
-        if frame.is_none() || self.body.is_end_stream() {
+        if frame.is_none() || self.is_end_stream() {
             self.activity.body_complete();
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body
+            .as_ref()
+            .map_or_else(SizeHint::default, HttpBody::size_hint)
+    }
+}
+
+impl Drop for WatchedBody {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            *self.left.0.lock() = Some(body);
+        }
     }
 }

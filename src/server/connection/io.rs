@@ -16,8 +16,8 @@ use tokio_rustls::server::TlsStream;
 use super::activity::Activity;
 
 /// How long, and for how much, a client is listened to after the answer that it does not wait for.
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const LINGER: Duration = Duration::from_secs(2);
+pub(super) const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A stream whose reads are told to the connection's [`Activity`].
 pub(super) struct Watched {
