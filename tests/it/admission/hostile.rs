@@ -287,6 +287,26 @@ async fn what_is_no_pod_is_refused_with_code_400() {
 }
 
 /// Any JSON, with the keys that are read more often than others.
+/// Eight megabytes of entries that hold nothing would take two hundred as a list of containers.
+#[tokio::test]
+async fn lists_without_end_are_no_pod() {
+    let hooks = serving().await;
+    let mut client = hooks.client(Protocol::H1).await;
+    for object in [
+        format!(
+            r#"{{"metadata":{{}},"spec":{{"containers":[{{}}{}]}}}}"#,
+            ",{}".repeat(100_000)
+        ),
+        format!(
+            r#"{{"metadata":{{"labels":{{"a":""{}}}}}}}"#,
+            r#","a":"""#.repeat(100_000)
+        ),
+    ] {
+        let verdict = verdict(&mut client, Hook::Gate, "u", with_object(&object)).await;
+        assert_eq!(verdict.decision, "unreadable");
+    }
+}
+
 fn anything() -> impl Strategy<Value = Value> {
     let key = prop_oneof![
         prop::sample::select(vec![
