@@ -41,7 +41,7 @@ impl ParseError {
             origin: document.origin.to_owned(),
             line: document.lines_before + location.line().max(1),
             column: location.column().max(1),
-            problem: problem.to_string(),
+            problem: one_line(&problem.to_string()),
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a> Document<'a> {
                 origin: self.origin.to_owned(),
                 line: self.lines_before + error.line() as u64,
                 column: error.column().max(1) as u64,
-                problem: wording::of_json(&error),
+                problem: one_line(&wording::of_json(&error)),
             }),
         }
     }
@@ -166,6 +166,25 @@ impl<'a> Document<'a> {
             .and_then(|start| line.get(start..))
             .unwrap_or_default()
     }
+}
+
+/// A problem repeats what was found, and a key can run over many lines.
+fn one_line(problem: &str) -> String {
+    const LONGEST: usize = 500;
+    let mut line = String::new();
+    for c in problem.chars() {
+        if line.len() > LONGEST {
+            line.push('…');
+            break;
+        }
+        match c {
+            c if c.is_whitespace() && line.ends_with(' ') => {}
+            c if c.is_whitespace() => line.push(' '),
+            c if c.is_control() => line.push('\u{fffd}'),
+            c => line.push(c),
+        }
+    }
+    line
 }
 
 /// Splits a file into its documents; those with nothing in them are left out. A file whose name

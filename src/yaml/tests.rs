@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{MAX_BYTES, documents};
+use super::{Document, MAX_BYTES, documents};
 
 #[derive(Debug, Deserialize)]
 #[expect(dead_code, reason = "the deeper lists are only there to be parsed")]
@@ -198,4 +198,34 @@ fn a_json_file_is_one_document_read_as_json() {
     assert!(!unknown.contains(" at line "), "{unknown}");
     let deep = format!("{{\"a\": {}{}}}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(read(&deep).is_err());
+}
+
+/// Found by fuzzing: a plain key may go on after blank lines, and be as long as it likes.
+#[test]
+fn a_problem_is_one_line_whatever_was_found() {
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Empty {}
+    for key in [
+        "[{key:eu lma\n\n\n\n more}]",
+        "{\"a\\tb\\u0007\": 1}",
+        "{? \"a\\n\\nb\" : 1}",
+    ] {
+        let document = Document::whole("file.yaml", key);
+        let error = document
+            .parse::<Vec<Empty>>()
+            .map(drop)
+            .or_else(|_| document.parse::<Empty>().map(drop));
+        let problem = error.unwrap_err().problem().to_owned();
+        assert!(!problem.contains(char::is_control), "{problem:?}");
+    }
+    let long = format!("{{{}: 1}}", "x".repeat(100_000));
+    let error = Document::whole("file.yaml", &long)
+        .parse::<Empty>()
+        .unwrap_err();
+    assert!(
+        error.problem().chars().count() < 600,
+        "{}",
+        error.problem().len()
+    );
 }
