@@ -3,10 +3,10 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help test fmt lint unit doc deny load bless
+.PHONY: help test fmt lint unit doc bench-decision bench bench-peers fuzz deny load bless
 
 help: ## Show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 test: fmt lint unit doc ## Everything: formatting, lints, all tests, documentation
 
@@ -22,6 +22,21 @@ unit: ## Unit, property and end-to-end tests
 doc: ## Documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
 
+bench-decision: ## Gate A: what a decision costs, against skipping the same JSON
+	$(CARGO) bench --locked --bench decision
+
+bench: ## Gate B: what a request costs, against a no-op server (needs h2load, curl, taskset)
+	$(CARGO) build --locked --release --bins --examples
+	target/release/examples/bench-http
+
+bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
+	cd benches/peers && CGO_ENABLED=0 go build -trimpath -o ../../target/peers/controller-runtime .
+	$(CARGO) build --locked --release --bins --examples
+	target/release/examples/bench-http --peer target/peers/controller-runtime
+
+fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
+	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run
+
 deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 
@@ -29,4 +44,4 @@ load: ## The tests of replacement and of hostile clients, ten times as long, wit
 	MESHGATE_LOAD_FACTOR=10 $(CARGO) test --locked --test it -- --nocapture --test-threads 1 replacement:: hostile::
 
 bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 $(CARGO) test --locked schema
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help

@@ -3,13 +3,13 @@
 //! An arrow reads "may import"; nothing else may, and `tests/it/layers.rs` holds it:
 //!
 //! ```text
-//! cli ──► admission ──► cluster ──► decision ──► injector
+//! cli ──► admission ──► cluster ──► decision ──► injector ──► yaml
 //!  │          └────────────────────────▲
-//!  ├────► server ──► certs::pair            (no Kubernetes, no decision)
-//!  └────► certs                             lifecycle, metrics, telemetry: leaves
+//!  ├────► server ──► certs                  (no Kubernetes, no decision)
+//!  └────► certs                             lifecycle, metrics, telemetry, yaml: leaves
 //! ```
 //!
-//! `injector`, `decision` and `cluster::store` are pure: no async, no clock, no IO, no logging.
+//! `injector`, `decision` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
 pub mod admission;
 pub mod certs;

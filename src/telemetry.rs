@@ -7,8 +7,9 @@ use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
 
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
@@ -49,21 +50,33 @@ pub enum TelemetryError {
     Twice(#[from] TryInitError),
 }
 
+/// Writes what is still to be written when it is dropped: to be kept until the end.
+#[must_use = "what was logged last is lost with it"]
+pub struct LogGuard {
+    _worker: WorkerGuard,
+}
+
 /// Sets up the log of this process, and has panics reported through it.
 ///
-/// Text is coloured only on a terminal, and not when `NO_COLOR` is set.
+/// Text is coloured only on a terminal, and not when `NO_COLOR` is set. Lines are written by a
+/// thread of their own: a reader that is slow, gone or out of space costs lines, never an answer.
 ///
 /// # Errors
 ///
 /// When it has been called before, or the filter does not parse.
-pub fn init(args: &TelemetryArgs) -> Result<(), TelemetryError> {
+pub fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::try_new(&args.log_level.0)?;
     let terminal = io::stderr().is_terminal();
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    let (writer, worker) = NonBlockingBuilder::default()
+        .lossy(true)
+        .thread_name("log")
+        .finish(io::stderr());
     let lines = fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colour);
+        .with_writer(writer)
+        .with_ansi(colour)
+        .log_internal_errors(false);
     match effective_format(args.log_format, terminal) {
         LogFormat::Text => lines.with_target(false).finish().try_init()?,
         LogFormat::Json => lines
@@ -75,7 +88,7 @@ pub fn init(args: &TelemetryArgs) -> Result<(), TelemetryError> {
             .try_init()?,
     }
     std::panic::set_hook(Box::new(log_panic));
-    Ok(())
+    Ok(LogGuard { _worker: worker })
 }
 
 /// An error with all that caused it, for a field of a log line: the JSON form shows the error's
@@ -106,8 +119,21 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     tracing::error!(at, "panic: {message}");
 }
 
-fn parse_filter(text: &str) -> Result<EnvFilterText, ParseError> {
-    EnvFilter::try_new(text).map(|_| EnvFilterText(text.to_owned()))
+fn parse_filter(text: &str) -> Result<EnvFilterText, String> {
+    // A bare word that is no level would be taken for a module, and silence everything else.
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    let mut bare = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.contains(['=', '[']));
+    if let Some(word) = bare.find(|word| !is_level(word)) {
+        let levels = "error, warn, info, debug, trace, off";
+        return Err(format!(
+            "found \"{word}\", expected one of {levels}, or MODULE=LEVEL"
+        ));
+    }
+    let filter = EnvFilter::try_new(text).map(|_| EnvFilterText(text.to_owned()));
+    filter.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -139,7 +165,12 @@ mod tests {
             program.log.log_level,
             EnvFilterText("info,meshgate=trace".to_owned())
         );
-        let refused = Program::try_parse_from(["x", "--log-level", "meshgate=loud"]);
-        assert!(refused.unwrap_err().to_string().contains("--log-level"));
+        for wrong in ["meshgate=loud", "blah", "info,blah", ""] {
+            let refused = Program::try_parse_from(["x", "--log-level", wrong]);
+            assert!(
+                refused.unwrap_err().to_string().contains("--log-level"),
+                "{wrong}"
+            );
+        }
     }
 }

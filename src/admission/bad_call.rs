@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::injector::one_line;
+
 use super::review::API_VERSION;
 
 /// Why a request could not be answered with a review.
@@ -14,12 +16,18 @@ pub enum BadCall {
     /// No body.
     #[error("the body is empty, expected an AdmissionReview of {API_VERSION} as JSON")]
     Empty,
+    /// Not UTF-8.
+    #[error("the body is no AdmissionReview of {API_VERSION}: {0}")]
+    NotText(std::str::Utf8Error),
     /// Not JSON, cut off, or not shaped like a review.
     #[error("the body is no AdmissionReview of {API_VERSION}: {0}")]
     NotAReview(serde_json::Error),
     /// Another version or kind (case 9).
     #[error("the body is \"{0}\", expected {API_VERSION} AdmissionReview, the one version served")]
     Version(String),
+    /// Neither version nor kind.
+    #[error("the body has no apiVersion and no kind, expected an AdmissionReview of {API_VERSION}")]
+    NoVersion,
     /// No `request` in it.
     #[error("the review has no request")]
     NoRequest,
@@ -33,7 +41,9 @@ pub enum BadCall {
     #[error("method {0}, expected POST")]
     Method(String),
     /// No such path.
-    #[error("nothing is served at {0}, expected /mutate/pods or /validate/pods")]
+    #[error(
+        "nothing is served at {0}, expected /mutate/pods or /validate/pods; probes and metrics have a port of their own"
+    )]
     Path(String),
     /// More bytes than are read.
     #[error("the body is larger than {0} bytes")]
@@ -46,12 +56,22 @@ pub enum BadCall {
     TooSlow(Duration),
 }
 
+/// Longest text, in characters: a parser's error repeats what it found, however long that is.
+const MAX_TEXT: usize = 300;
+
 impl BadCall {
+    /// What is wrong, on one line.
+    pub(super) fn text(&self) -> String {
+        one_line(&self.to_string(), MAX_TEXT)
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::Empty
+            | Self::NotText(_)
             | Self::NotAReview(_)
             | Self::Version(_)
+            | Self::NoVersion
             | Self::NoRequest
             | Self::NoUid
             | Self::CutOff(_) => StatusCode::BAD_REQUEST,
@@ -67,7 +87,7 @@ impl BadCall {
 impl IntoResponse for BadCall {
     fn into_response(self) -> Response {
         let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        let mut response = (self.status(), text, format!("{self}\n")).into_response();
+        let mut response = (self.status(), text, format!("{}\n", self.text())).into_response();
         if matches!(self, Self::Method(_)) {
             response
                 .headers_mut()

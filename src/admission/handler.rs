@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::Request as HttpRequest;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
@@ -37,6 +37,10 @@ struct Answer {
 
 impl Admission {
     pub(super) async fn respond(&self, hook: Hook, request: HttpRequest) -> Response {
+        if request.method() != Method::POST {
+            let method = request.method().to_string();
+            return self.bad_call(hook, BadCall::Method(method));
+        }
         let half = timeout(request.uri()) / 2;
         let deadline = Instant::now() + half;
         let body = match timeout_at(deadline, body(request)).await {
@@ -60,8 +64,20 @@ impl Admission {
         ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
     }
 
+    /// The answer to a review of which the view knows the namespace, without HTTP, counting and
+    /// logging: what one decision costs is measured by this. `None` if the view does not know it.
+    ///
+    /// # Errors
+    /// The body is no review that anybody could answer.
+    pub fn decide(&self, hook: Hook, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
+        let request = Request::read(body)?;
+        Ok(self
+            .answer_from_view(hook, &request)
+            .map(|answer| answer.body))
+    }
+
     fn bad_call(&self, hook: Hook, bad_call: BadCall) -> Response {
-        tracing::debug!(hook = hook.as_str(), "bad call: {bad_call}");
+        tracing::debug!(hook = hook.as_str(), "bad call: {}", bad_call.text());
         self.metrics
             .decided(&record::bad_call_labels(hook), Duration::ZERO);
         bad_call.into_response()
@@ -129,12 +145,11 @@ impl Admission {
         if store.injectors().excludes(namespace) {
             return Err(Decision::admit(Reason::ExcludedNamespace));
         }
-        let Some(object) = request.object() else {
-            return Err(Decision::unreadable(&"there is none"));
-        };
-        let pod = PodView::read(object, store.injectors().keys())
-            .map_err(|error| Decision::unreadable(&error))?;
-        if let Some(reason) = exemption::of(&pod, request.groups()) {
+        let keys = store.injectors().keys();
+        let pod = request
+            .pod(keys)
+            .map_err(|problem| Decision::unreadable(&problem))?;
+        if let Some(reason) = exemption::of(&pod, |group| request.is_by_member_of(group)) {
             return Err(Decision::admit(reason));
         }
         if !self.cluster.is_synced() {

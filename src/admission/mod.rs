@@ -2,8 +2,9 @@
 //!
 //! Knows no sockets and no TLS.
 
-mod bad_call;
+pub mod bad_call;
 mod handler;
+mod reader;
 mod record;
 pub mod review;
 
@@ -11,9 +12,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::any;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::cluster::Cluster;
@@ -51,9 +52,8 @@ impl Admission {
 /// The HTTPS endpoints: `POST /mutate/pods` (gate) and `POST /validate/pods` (check).
 pub fn router(admission: Arc<Admission>) -> Router {
     Router::new()
-        .route("/mutate/pods", post(gate))
-        .route("/validate/pods", post(check))
-        .method_not_allowed_fallback(wrong_method)
+        .route("/mutate/pods", any(gate))
+        .route("/validate/pods", any(check))
         .fallback(wrong_path)
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(admission)
@@ -71,10 +71,6 @@ async fn check(
     request: axum::extract::Request,
 ) -> Response {
     admission.respond(Hook::Check, request).await
-}
-
-async fn wrong_method(method: Method) -> BadCall {
-    BadCall::Method(method.to_string())
 }
 
 async fn wrong_path(uri: Uri) -> BadCall {

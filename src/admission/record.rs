@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::decision::pod::PodView;
 use crate::decision::reason::Reason;
 use crate::decision::{Decision, Verdict};
+use crate::injector::one_line;
 use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
 
 use super::review::Request;
@@ -45,6 +46,14 @@ fn truth(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
+/// Longest name in a log line, in characters: the longest that Kubernetes takes. The gate sees names
+/// before anybody has checked them, and they are remembered for a while.
+const MAX_NAME: usize = 253;
+
+fn name(text: &str) -> String {
+    one_line(text, MAX_NAME)
+}
+
 /// A refusal as the log line has it, apart from the request and the view it was made from.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -77,18 +86,11 @@ impl Refusal {
             hook,
             verdict: decision.verdict,
             reason: decision.reason,
-            uid: request.uid().to_owned(),
-            namespace: request.namespace().to_owned(),
-            pod: pod
-                .map(PodView::display_name)
-                .unwrap_or_default()
-                .to_owned(),
-            owner_kind: owner
-                .map(|owner| owner.kind.to_string())
-                .unwrap_or_default(),
-            owner: owner
-                .map(|owner| owner.name.to_string())
-                .unwrap_or_default(),
+            uid: name(request.uid()),
+            namespace: name(request.namespace()),
+            pod: name(pod.map(PodView::display_name).unwrap_or_default()),
+            owner_kind: owner.map(|owner| name(&owner.kind)).unwrap_or_default(),
+            owner: owner.map(|owner| name(&owner.name)).unwrap_or_default(),
             injector: decision.injector.unwrap_or(NO_INJECTOR).to_owned(),
             message: decision.message.clone(),
             dry_run: request.is_dry_run(),
@@ -125,7 +127,14 @@ impl Refusal {
 /// Keeps the log quiet: refused controllers try again and again.
 #[derive(Debug, Default)]
 pub(super) struct RefusalLog {
-    owners: Mutex<HashMap<String, Owner>>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    owners: HashMap<String, Owner>,
+    /// When those were last forgotten whose minute was over.
+    swept: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -138,6 +147,8 @@ struct Owner {
 const QUIET: Duration = Duration::from_secs(60);
 /// Owners that are remembered. Beyond them refusals are counted and not logged.
 const MOST_OWNERS: usize = 10_000;
+/// Time between two looks through all of them: refusing must stay as cheap as admitting.
+const SWEEP: Duration = Duration::from_secs(1);
 
 impl RefusalLog {
     /// Logs a refusal, or counts it for the next line of the same owner.
@@ -149,14 +160,14 @@ impl RefusalLog {
 
     /// How many were suppressed since the last line, if it is time for one.
     fn turn(&self, who: String, now: Instant) -> Option<u64> {
-        let mut owners = self.owners.lock();
-        if owners.len() >= MOST_OWNERS && !owners.contains_key(&who) {
-            owners.retain(|_, owner| now.duration_since(owner.logged) < QUIET);
-            if owners.len() >= MOST_OWNERS {
+        let mut memory = self.memory.lock();
+        if memory.is_full() && !memory.owners.contains_key(&who) {
+            memory.sweep(now);
+            if memory.is_full() {
                 return None;
             }
         }
-        match owners.entry(who) {
+        match memory.owners.entry(who) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Owner {
                     logged: now,
@@ -177,9 +188,27 @@ impl RefusalLog {
     }
 }
 
+impl Memory {
+    fn is_full(&self) -> bool {
+        self.owners.len() >= MOST_OWNERS
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        let is_due = |swept: Instant| now.duration_since(swept) >= SWEEP;
+        if self.swept.is_none_or(is_due) {
+            self.swept = Some(now);
+            self.owners
+                .retain(|_, owner| now.duration_since(owner.logged) < QUIET);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::injector::keys::Keys;
 
     #[test]
     fn an_owner_is_logged_once_a_minute_with_the_count_in_between() {
@@ -199,6 +228,41 @@ mod tests {
         assert_eq!(turn("shop/ReplicaSet/a", 130), Some(0));
     }
 
+    /// Whoever may create pods may write names of megabytes: ten thousand of them are remembered.
+    #[test]
+    fn names_are_shortened_before_they_are_logged_and_remembered() {
+        let long = "x\n".repeat(1_000_000);
+        let owned = json!({
+            "generateName": long,
+            "ownerReferences": [{"kind": long, "name": long, "controller": true}],
+        });
+        for metadata in [owned, json!({"name": long})] {
+            let review = json!({
+                "apiVersion": "admission.k8s.io/v1",
+                "kind": "AdmissionReview",
+                "request": {"uid": long, "namespace": long, "object": {"metadata": metadata}},
+            });
+            let review = review.to_string();
+            let request = Request::read(review.as_bytes()).unwrap();
+            let keys = Keys::default();
+            let pod = request.pod(&keys).unwrap();
+            let decision = Decision::not_synced("shop");
+            let refusal = Refusal::of(Hook::Gate, &request, Some(&pod), &decision).unwrap();
+            let texts = [
+                &refusal.uid,
+                &refusal.namespace,
+                &refusal.pod,
+                &refusal.owner_kind,
+                &refusal.owner,
+            ];
+            for text in texts {
+                assert!(text.chars().count() <= MAX_NAME + 1, "{}", text.len());
+                assert!(!text.contains(char::is_control));
+            }
+            assert!(refusal.pod.starts_with('x') && refusal.who().len() < 4_000);
+        }
+    }
+
     #[test]
     fn memory_of_owners_is_bounded_and_comes_back() {
         let log = RefusalLog::default();
@@ -207,9 +271,9 @@ mod tests {
             assert_eq!(log.turn(format!("shop/Job/{number}"), start), Some(0));
         }
         assert_eq!(log.turn("shop/Job/one-more".to_owned(), start), None);
-        assert_eq!(log.owners.lock().len(), MOST_OWNERS);
+        assert_eq!(log.memory.lock().owners.len(), MOST_OWNERS);
         let later = start + QUIET;
         assert_eq!(log.turn("shop/Job/one-more".to_owned(), later), Some(0));
-        assert_eq!(log.owners.lock().len(), 1);
+        assert_eq!(log.memory.lock().owners.len(), 1);
     }
 }

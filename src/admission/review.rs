@@ -4,67 +4,66 @@
 //! the object stays raw until something wants it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::decision::pod::Text;
+use crate::decision::pod::{Object, PodFields, PodView, Text};
 use crate::decision::{Decision, Verdict};
+use crate::injector::keys::Keys;
 
 use super::bad_call::BadCall;
+use super::reader::{Careful, Quick};
 
 /// The one version that is served.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct Envelope<'a, R> {
     #[serde(borrow, default, rename = "apiVersion")]
     api_version: Option<Text<'a>>,
     #[serde(borrow, default)]
     kind: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    request: Option<Request<'a>>,
+    #[serde(default = "Option::default")]
+    request: Option<R>,
 }
 
 /// What is read of a review's `request`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub struct Request<'a> {
-    /// Echoed in the answer. Never empty.
-    #[serde(borrow, default)]
-    uid: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    resource: Option<Resource<'a>>,
-    #[serde(borrow, default)]
-    sub_resource: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    operation: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    namespace: Option<Text<'a>>,
-    #[serde(default)]
-    dry_run: Option<bool>,
-    #[serde(borrow, default)]
-    user_info: Option<UserInfo<'a>>,
-    /// Not decoded: most reviews are answered without a look at it.
-    #[serde(borrow, default)]
-    object: Option<&'a RawValue>,
+    pub(super) uid: Option<Text<'a>>,
+    pub(super) resource: Option<Object<Resource<'a>>>,
+    pub(super) sub_resource: Option<Text<'a>>,
+    pub(super) operation: Option<Text<'a>>,
+    pub(super) namespace: Option<Text<'a>>,
+    pub(super) dry_run: Option<bool>,
+    /// Not decoded: only mirror pods depend on it.
+    pub(super) user_info: Option<&'a RawValue>,
+    pub(super) object: Carried<'a>,
+}
+
+/// The object of a request.
+#[derive(Debug, Default)]
+pub(super) enum Carried<'a> {
+    /// Missing or null.
+    #[default]
+    Missing,
+    /// A pod to be created, decoded on the way: its bytes are looked at once.
+    Pod(Arc<PodFields<'a>>),
+    /// Anything else, not decoded: most such reviews are answered without a look at it.
+    Raw(&'a RawValue),
 }
 
 #[derive(Debug, Deserialize)]
-struct Resource<'a> {
+pub(super) struct Resource<'a> {
     #[serde(borrow, default)]
     group: Option<Text<'a>>,
     #[serde(borrow, default)]
     resource: Option<Text<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct UserInfo<'a> {
-    #[serde(borrow, default)]
-    groups: Option<Vec<Text<'a>>>,
 }
 
 impl<'a> Request<'a> {
@@ -77,21 +76,16 @@ impl<'a> Request<'a> {
         if body.is_empty() {
             return Err(BadCall::Empty);
         }
-        let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(BadCall::NotAReview)?;
-        let version = envelope.api_version.as_deref().unwrap_or_default();
-        let kind = envelope.kind.as_deref().unwrap_or_default();
-        if (version, kind) != (API_VERSION, KIND) {
-            let found = crate::injector::shown(&format!("{version} {kind}"));
-            return Err(BadCall::Version(found));
+        let text = std::str::from_utf8(body).map_err(BadCall::NotText)?;
+        // An object that is no pod spoils the whole text for the quick reader; the careful one
+        // then leaves it alone, so that the uid can be echoed (case 8).
+        match envelope::<Quick<'a>>(text) {
+            Ok(request) => Ok(request),
+            Err(_) => envelope::<Careful<'a>>(text),
         }
-        let request = envelope.request.ok_or(BadCall::NoRequest)?;
-        if request.uid().is_empty() {
-            return Err(BadCall::NoUid);
-        }
-        Ok(request)
     }
 
-    /// The uid to echo.
+    /// The uid to echo. Never empty.
     pub fn uid(&self) -> &str {
         self.uid.as_deref().unwrap_or_default()
     }
@@ -106,30 +100,76 @@ impl<'a> Request<'a> {
         self.dry_run == Some(true)
     }
 
-    /// The groups of the user who asks.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
-        let groups = self
+    /// Whether the user who asks is in a group.
+    pub fn is_by_member_of(&self, group: &str) -> bool {
+        #[derive(Deserialize)]
+        struct UserInfo<'a> {
+            #[serde(borrow, default)]
+            groups: Option<Vec<Text<'a>>>,
+        }
+        let user = self
             .user_info
-            .as_ref()
-            .and_then(|user| user.groups.as_ref());
-        groups.into_iter().flatten().map(|group| &**group)
+            .and_then(|raw| serde_json::from_str::<Object<UserInfo<'_>>>(raw.get()).ok());
+        let groups = user.and_then(|user| user.0.groups);
+        groups.into_iter().flatten().any(|own| *own == *group)
     }
 
     /// True for the one thing that is judged: CREATE of `pods`, no subresource (cases 12 to 18).
     pub fn creates_a_pod(&self) -> bool {
-        let text =
+        let is =
             |text: &Option<Text<'_>>, wanted: &str| text.as_deref().unwrap_or_default() == wanted;
-        let is_pods = self
-            .resource
+        let is_pods =
+            |resource: &Resource<'_>| is(&resource.group, "") && is(&resource.resource, "pods");
+        self.resource
             .as_ref()
-            .is_some_and(|resource| text(&resource.group, "") && text(&resource.resource, "pods"));
-        is_pods && text(&self.operation, "CREATE") && text(&self.sub_resource, "")
+            .is_some_and(|resource| is_pods(&resource.0))
+            && is(&self.operation, "CREATE")
+            && is(&self.sub_resource, "")
     }
 
-    /// The object, as it came.
-    pub fn object(&self) -> Option<&'a str> {
-        self.object.map(RawValue::get)
+    /// The object as a pod.
+    ///
+    /// # Errors
+    /// There is no object, or it is no pod.
+    pub fn pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
+        match &self.object {
+            Carried::Missing => Err(NoPod::Missing),
+            Carried::Pod(fields) => Ok(PodView::new(Arc::clone(fields), keys)?),
+            Carried::Raw(raw) => Ok(PodView::read(raw.get(), keys)?),
+        }
     }
+}
+
+/// Why the object of a request is no pod.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPod {
+    /// It is missing or null.
+    #[error("there is none")]
+    Missing,
+    /// A field is missing or has another type than the API gives it.
+    #[error(transparent)]
+    Field(#[from] serde_json::Error),
+}
+
+fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
+    text: &'a str,
+) -> Result<Request<'a>, BadCall> {
+    let read = serde_json::from_str(text);
+    let Object(envelope): Object<Envelope<'a, R>> = read.map_err(BadCall::NotAReview)?;
+    let version = envelope.api_version.as_deref().unwrap_or_default();
+    let kind = envelope.kind.as_deref().unwrap_or_default();
+    if (version, kind) == ("", "") {
+        return Err(BadCall::NoVersion);
+    }
+    if (version, kind) != (API_VERSION, KIND) {
+        let found = crate::injector::shown(&format!("{version} {kind}"));
+        return Err(BadCall::Version(found));
+    }
+    let request: Request<'a> = envelope.request.ok_or(BadCall::NoRequest)?.into();
+    if request.uid().is_empty() {
+        return Err(BadCall::NoUid);
+    }
+    Ok(request)
 }
 
 #[derive(Serialize)]
@@ -212,6 +252,8 @@ pub fn answer(uid: &str, decision: &Decision<'_>, patch: Option<String>) -> Vec<
             },
         },
     };
+    let mut body = Vec::with_capacity(512);
     // Only maps with keys that are no texts fail, and there are none.
-    serde_json::to_vec(&review).unwrap_or_default()
+    serde_json::to_writer(&mut body, &review).ok();
+    body
 }

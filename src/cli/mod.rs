@@ -21,10 +21,10 @@ use self::output::Exit;
 
 /// Keeps pods from starting without the sidecar they require.
 ///
-/// meshgate is asked by the API server about every new pod. It refuses one that requires a
-/// sidecar (Linkerd, Istio, Vault, OpenTelemetry, Dapr, Kuma, Consul, or your own) until the
-/// injector of that sidecar can be called, says why, marks what it admits, and checks that the
-/// sidecar is really there.
+/// meshgate is asked by the API server about new pods. It refuses one that requires the sidecar of
+/// a service mesh, of Vault, of a telemetry collector or of an injector of your own until that
+/// injector can be called, says why, marks what it admits, and checks that the sidecar is really
+/// there.
 #[derive(Debug, Parser)]
 #[command(
     name = "meshgate",
@@ -57,13 +57,15 @@ enum Command {
 /// Parses the arguments and runs the command.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
-    let done = crate::telemetry::init(&cli.telemetry).map_err(anyhow::Error::from);
-    let done = done.and_then(|()| match cli.command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Completions(args) => completions::run(&args),
-    });
-    output::exit_code(done)
+    // Kept to the end: what was logged last is written when it goes.
+    let log = crate::telemetry::init(&cli.telemetry).map_err(anyhow::Error::from);
+    let done = match (&log, cli.command) {
+        (Err(_), _) => Ok(Exit::CannotTell),
+        (Ok(_), Command::Serve(args)) => serve::run(&args),
+        (Ok(_), Command::Explain(args)) => explain::run(&args),
+        (Ok(_), Command::Completions(args)) => completions::run(&args),
+    };
+    output::exit_code(log.and(done))
 }
 
 type Done = anyhow::Result<Exit>;

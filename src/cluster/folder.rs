@@ -2,9 +2,10 @@
 //!
 //! A file that does not parse changes nothing: what it last said stays, and the problem is
 //! reported once. Files are looked at a few times a second, and one counts once it has not
-//! changed between two looks, so that a file is not read while it is being written.
+//! changed between two looks, so that a file is not read while it is being written, nor taken for
+//! deleted while it is being replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use crate::injector::Injectors;
 use crate::yaml::ParseError;
 
 use super::manifest::{self, Item};
+use super::object::{Object, ObjectId};
 use super::slim;
-use super::store::{Object, ObjectId, Store};
+use super::store::Store;
 
 /// Time between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(200);
@@ -88,6 +90,10 @@ pub struct Look {
     pub store: Option<Store>,
     /// Names of files that were read anew.
     pub read: Vec<String>,
+    /// Names of files that are no longer there.
+    pub gone: Vec<String>,
+    /// Kinds in them that are not looked at.
+    pub ignored: BTreeSet<String>,
     /// What is wrong, each told once.
     pub problems: Vec<Problem>,
 }
@@ -154,9 +160,16 @@ impl Folder {
                 return look;
             }
         };
-        let before = self.files.len();
-        self.files.retain(|name, _| stamps.contains_key(name));
-        let mut changed = self.files.len() != before;
+        // Editors save by putting a new file in the old one's place: gone counts once it is seen
+        // twice, or a look in between would take the configuration away.
+        self.files.retain(|name, file| {
+            let stays = stamps.contains_key(name) || file.seen.take().is_some();
+            if !stays {
+                look.gone.push(name.clone());
+            }
+            stays
+        });
+        let mut changed = !look.gone.is_empty();
         for (name, stamp) in stamps {
             let file = self.files.entry(name.clone()).or_default();
             let is_still = file.seen.replace(stamp) == Some(stamp);
@@ -166,6 +179,7 @@ impl Folder {
             file.read = Some(stamp);
             match self.read(&name) {
                 Ok(content) => {
+                    look.ignored.extend(content.ignored.keys().cloned());
                     self.files.entry(name.clone()).or_default().content = content;
                     look.read.push(name);
                     changed = true;
@@ -185,19 +199,32 @@ impl Folder {
     /// Reads one namespace straight from the files: what a live look-up is in a cluster.
     ///
     /// # Errors
-    /// The folder or a file cannot be read.
+    /// It is in no file that can be read, and the folder or a file cannot.
     pub fn namespace(path: &Path, name: &str) -> Result<Option<slim::Namespace>, Problem> {
         let folder = Self::new(path, None, "");
+        let mut unread = None;
         for file in folder.stamps()?.into_keys() {
-            for object in folder.read(&file)?.objects {
-                if let Object::Namespace(namespace) = object
-                    && namespace.metadata.name == name
-                {
-                    return Ok(Some(namespace));
+            let objects = match folder.read(&file) {
+                Ok(content) => content.objects,
+                Err(Problem::Empty(_)) => continue,
+                Err(problem) => {
+                    unread = unread.or(Some(problem));
+                    continue;
                 }
+            };
+            let found = objects.into_iter().find_map(|object| match object {
+                Object::Namespace(namespace) if namespace.metadata.name == name => Some(namespace),
+                Object::Namespace(_)
+                | Object::Service(_)
+                | Object::EndpointSlice(_)
+                | Object::Node(_)
+                | Object::Webhooks(_) => None,
+            });
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(None)
+        unread.map_or(Ok(None), Err)
     }
 
     /// The files, by name.

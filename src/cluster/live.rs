@@ -111,3 +111,62 @@ impl Live {
         flight
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    fn named(name: String) -> slim::Namespace {
+        let mut namespace = slim::Namespace::default();
+        namespace.metadata.name = name;
+        namespace
+    }
+
+    fn live(fetch: Fetch) -> Live {
+        Live::new(fetch, Duration::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_at_once_share_a_look_up_and_those_who_ask_later_do_not() {
+        let source = live(Arc::new(|name| {
+            async {
+                tokio::task::yield_now().await;
+                Ok((name != "nowhere").then(|| named(name)))
+            }
+            .boxed()
+        }));
+        let found = join_all((0..100).map(|_| source.namespace("shop"))).await;
+        assert!(
+            found
+                .iter()
+                .all(|f| f.as_ref().unwrap().metadata.name == "shop")
+        );
+        assert_eq!(source.count(), 1);
+        assert!(source.namespace("shop").await.is_ok());
+        assert_eq!(
+            source.namespace("nowhere").await,
+            Err(LookupError::NotFound)
+        );
+        assert_eq!(source.count(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_does_not_answer_is_given_up_at_the_deadline() {
+        let source = live(Arc::new(|_| std::future::pending().boxed()));
+        let expected = Err(LookupError::TimedOut(Duration::from_secs(1)));
+        assert_eq!(source.namespace("shop").await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_nobody_waits_for_is_forgotten() {
+        let source = live(Arc::new(|_| std::future::pending().boxed()));
+        for number in 0..1_000 {
+            let name = format!("team-{number}");
+            assert_eq!(source.namespace(&name).now_or_never(), None);
+        }
+        assert_eq!(source.count(), 1_000);
+        assert!(source.inner.flights.lock().len() <= 1);
+    }
+}

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::injector::spec;
 use crate::yaml::{self, Document, ParseError};
 
+use super::object::Object;
 use super::slim;
-use super::store::Object;
 
 /// One thing found in a file.
 #[derive(Debug)]
@@ -58,6 +58,9 @@ fn read<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(), Pa
         items.push(Item::Configuration(*document));
         return Ok(());
     }
+    if let Some(problem) = nearly_right(&version, &kind) {
+        return Err(document.error(problem));
+    }
     if kind.ends_with("List") {
         return read_list(document, items);
     }
@@ -91,6 +94,9 @@ fn read_list<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(
             let problem = format!("{place}: expected a Configuration as a document of its own");
             return Err(document.error(problem));
         }
+        if let Some(problem) = nearly_right(&version, &kind) {
+            return Err(document.error(format_args!("{place}: {problem}")));
+        }
         items.push(match reader(&version, &kind) {
             Some(reader) => {
                 let read = (reader.untyped)(value);
@@ -115,6 +121,45 @@ fn named(document: &Document<'_>, object: Object) -> Result<Object, ParseError> 
         return Err(document.error(problem));
     }
     Ok(object)
+}
+
+/// The kinds that the view holds, with their versions.
+const KINDS: [(&str, &str); 6] = [
+    ("v1", "Namespace"),
+    ("v1", "Service"),
+    ("v1", "Node"),
+    ("discovery.k8s.io/v1", "EndpointSlice"),
+    (
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+    ),
+    (spec::API_VERSION, spec::KIND),
+];
+
+/// What is wrong with a kind that is meant to be one of ours and is not: another version of it,
+/// another case. An object that is silently not looked at would be looked for long.
+fn nearly_right(version: &str, kind: &str) -> Option<String> {
+    let group = |version: &str| {
+        version
+            .rsplit_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned()
+    };
+    let same_group = |own: &str| group(own) == group(version);
+    let meant = KINDS.into_iter().find(|(own, own_kind)| {
+        own_kind.eq_ignore_ascii_case(kind) && (same_group(own) || *own_kind != kind)
+    });
+    let ours = same_group(spec::API_VERSION).then_some((spec::API_VERSION, spec::KIND));
+    let (own, own_kind) = meant.or(ours)?;
+    let is_right = own == version && own_kind == kind;
+    // Another version of the configuration is told by its own reader, with its place.
+    let is_configuration = kind == spec::KIND && group(version) == group(spec::API_VERSION);
+    if is_right || is_configuration {
+        return None;
+    }
+    Some(format!(
+        "found {kind} of {version}, expected {own_kind} of {own}"
+    ))
 }
 
 /// How one kind is read: from a document, with places in errors, or from an item of a list.

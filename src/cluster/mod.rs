@@ -7,6 +7,7 @@ pub mod folder;
 pub mod live;
 mod located;
 pub mod manifest;
+pub mod object;
 pub mod probe;
 pub mod report;
 pub mod slim;
@@ -29,7 +30,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A view that has read nothing yet: until [`Cluster::synced`] is called, requirements cannot
+    /// A view that has read nothing yet: until [`Cluster::mark_synced`] is called, requirements cannot
     /// be told (case 60).
     pub fn new(store: Store) -> Self {
         Self {
@@ -54,7 +55,10 @@ impl Cluster {
     pub fn replace(&self, mut new: Store) {
         let mut store = self.store.write();
         new.keep_probes_of(&mut store);
-        *store = new;
+        let before = std::mem::replace(&mut *store, new);
+        // Freeing a large one takes longer than a decision may wait.
+        drop(store);
+        drop(before);
     }
 
     /// Says that everything was listed once.

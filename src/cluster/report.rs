@@ -7,7 +7,8 @@ use crate::injector::profile::{DEFAULT_INSTANCE, ServiceName};
 use crate::injector::spec::ReadinessSource;
 
 use super::located::Place;
-use super::store::{Kind, Store};
+use super::object::Kind;
+use super::store::Store;
 
 /// One injector, or one instance of it, as it is now.
 #[derive(Debug, Clone)]

@@ -7,89 +7,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::decision::installation::{
-    self, Client, Installation, WebhookConfiguration, WebhookEntry,
-};
+use crate::decision::installation::{self, Client, Installation, WebhookConfiguration};
 use crate::decision::namespace::NamespaceView;
-use crate::decision::readiness::{self, Endpoint, Nodes, Slice, Tally};
+use crate::decision::readiness::{self, Nodes, Slice, Tally};
 use crate::decision::{Looked, Readiness};
 use crate::injector::profile::ServiceName;
 use crate::injector::spec::ReadinessSource;
 use crate::injector::{Injector, Injectors};
 
 use super::located::{Located, Place};
+use super::object::{self, Kind, Object, ObjectId};
 use super::slim;
-
-/// One object of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Object {
-    /// A Namespace.
-    Namespace(slim::Namespace),
-    /// A Service.
-    Service(slim::Service),
-    /// An EndpointSlice.
-    EndpointSlice(slim::EndpointSlice),
-    /// A Node.
-    Node(slim::Node),
-    /// A MutatingWebhookConfiguration.
-    Webhooks(slim::MutatingWebhookConfiguration),
-}
-
-/// The kinds of [`Object`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Namespace.
-    Namespace,
-    /// Service.
-    Service,
-    /// EndpointSlice.
-    EndpointSlice,
-    /// Node.
-    Node,
-    /// MutatingWebhookConfiguration.
-    Webhooks,
-}
-
-impl Kind {
-    /// As `kind:` spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Namespace => "Namespace",
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-            Self::Node => "Node",
-            Self::Webhooks => "MutatingWebhookConfiguration",
-        }
-    }
-}
-
-/// What makes an object this one: kind, namespace (empty if cluster-scoped), name.
-pub type ObjectId = (Kind, String, String);
-
-impl Object {
-    /// Its kind, namespace and name.
-    pub fn id(&self) -> ObjectId {
-        let (kind, metadata) = match self {
-            Self::Namespace(namespace) => (Kind::Namespace, &namespace.metadata),
-            Self::Service(service) => (Kind::Service, &service.metadata),
-            Self::EndpointSlice(slice) => (Kind::EndpointSlice, &slice.metadata),
-            Self::Node(node) => (Kind::Node, &node.metadata),
-            Self::Webhooks(webhooks) => (Kind::Webhooks, &webhooks.metadata),
-        };
-        let namespaced = matches!(kind, Kind::Service | Kind::EndpointSlice);
-        let namespace = if namespaced {
-            metadata.namespace.clone()
-        } else {
-            String::new()
-        };
-        (kind, namespace, metadata.name.clone())
-    }
-}
-
-/// Label of a slice that names its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Label of a slice that names its controller.
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The state of the cluster.
 #[derive(Debug)]
@@ -170,7 +98,7 @@ impl Store {
                 self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
             }
             Object::Webhooks(configuration) => {
-                let (name, configuration) = projected(configuration);
+                let (name, configuration) = object::webhooks(configuration);
                 self.webhooks.insert(name, configuration);
                 self.derived.webhooks_changed = true;
             }
@@ -185,7 +113,7 @@ impl Store {
                 self.services.remove(&ServiceName { namespace, name });
                 self.derived.webhooks_changed = true;
             }
-            Kind::EndpointSlice => self.delete_slice(namespace, name),
+            Kind::EndpointSlice => self.delete_slice(&(namespace, name)),
             Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
             Kind::Webhooks => {
                 self.webhooks.remove(&name);
@@ -231,36 +159,21 @@ impl Store {
 
     fn apply_slice(&mut self, slice: slim::EndpointSlice) {
         let slim::Metadata {
-            name,
-            namespace,
-            mut labels,
-            ..
-        } = slice.metadata;
-        self.delete_slice(namespace.clone(), name.clone());
-        let Some(service) = labels.remove(SERVICE_NAME) else {
+            name, namespace, ..
+        } = &slice.metadata;
+        let id = (namespace.clone(), name.clone());
+        self.delete_slice(&id);
+        let Some((service, kept)) = object::slice(slice) else {
             return;
         };
-        let service = ServiceName {
-            namespace: namespace.clone(),
-            name: service,
-        };
-        let projected = Slice {
-            counts: slice.address_type != "FQDN",
-            managed_by: labels.remove(MANAGED_BY).map(Into::into),
-            endpoints: slice.endpoints.into_iter().map(endpoint).collect(),
-        };
-        self.slices
-            .entry(service.clone())
-            .or_default()
-            .insert(name.clone(), projected);
-        self.service_of_slice
-            .insert((namespace, name), service.clone());
+        let slices = self.slices.entry(service.clone()).or_default();
+        slices.insert(id.1.clone(), kept);
+        self.service_of_slice.insert(id, service.clone());
         self.derived.stale_services.insert(service);
     }
 
-    fn delete_slice(&mut self, namespace: String, name: String) {
-        let id = (namespace, name);
-        let Some(service) = self.service_of_slice.remove(&id) else {
+    fn delete_slice(&mut self, id: &(String, String)) {
+        let Some(service) = self.service_of_slice.remove(id) else {
             return;
         };
         if let Some(slices) = self.slices.get_mut(&service) {
@@ -280,6 +193,13 @@ impl Store {
     /// Takes over what probes found for a state that this one follows.
     pub(super) fn keep_probes_of(&mut self, before: &mut Self) {
         self.probes = std::mem::take(&mut before.probes);
+        self.forget_probes();
+    }
+
+    /// Forgets what was found at targets that nobody wants probed any more.
+    fn forget_probes(&mut self) {
+        let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
+        self.probes.retain(|target, _| wanted.contains(target));
     }
 
     /// Works out what depends on the objects that changed.
@@ -304,8 +224,7 @@ impl Store {
                 .iter()
                 .map(|i| Located::of(&i.profile, &self.webhooks, &self.services))
                 .collect();
-            let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
-            self.probes.retain(|target, _| wanted.contains(target));
+            self.forget_probes();
         }
     }
 
@@ -428,48 +347,4 @@ impl Store {
             Readiness::NotUsable(looked)
         }
     }
-}
-
-fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
-    let target = endpoint.target_ref.filter(|target| !target.name.is_empty());
-    Endpoint {
-        addresses: endpoint.addresses.into_iter().map(Into::into).collect(),
-        target: target.map(|target| format!("{}/{}", target.namespace, target.name).into()),
-        node: endpoint
-            .node_name
-            .filter(|node| !node.is_empty())
-            .map(Into::into),
-        ready: endpoint.conditions.ready,
-        serving: endpoint.conditions.serving,
-        terminating: endpoint.conditions.terminating,
-    }
-}
-
-fn projected(configuration: slim::MutatingWebhookConfiguration) -> (String, WebhookConfiguration) {
-    let entries = configuration.webhooks.into_iter().filter_map(|webhook| {
-        let client = match (webhook.client_config.service, webhook.client_config.url) {
-            (Some(service), _) => Client::Service {
-                service: ServiceName {
-                    namespace: service.namespace,
-                    name: service.name,
-                },
-                port: service.port.unwrap_or(443),
-                path: service.path,
-            },
-            (None, Some(url)) => Client::Url(url),
-            (None, None) => return None,
-        };
-        Some(WebhookEntry {
-            name: webhook.name,
-            client,
-        })
-    });
-    let slim::Metadata { name, labels, .. } = configuration.metadata;
-    (
-        name,
-        WebhookConfiguration {
-            labels,
-            entries: entries.collect(),
-        },
-    )
 }

@@ -8,7 +8,8 @@ use super::meshed::{self, Flaw, Meshed};
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
-use super::{Decision, Readiness, Verdict, sentence};
+use super::sentence::refusal;
+use super::{Decision, Readiness, Verdict};
 
 /// Decides on the final pod, that no exemption covers. Of `readiness` only "not installed"
 /// counts: waiting helps there, and fixing the pod does not.
@@ -27,11 +28,13 @@ pub fn decide<'a>(
         let Meshed::No(flaw) = meshed::of(&claim.injector.profile, pod, &claim.marks) else {
             continue;
         };
-        if let Some((reason, message)) = not_installed(pod, claim, &readiness(claim), requirement) {
+        let readiness = readiness(claim);
+        if let Some((reason, message)) = not_installed(pod, claim, &readiness, requirement) {
             found.add(claim, Verdict::Defer, reason, message);
             continue;
         }
-        let message = sentence::not_meshed(pod, requirement.namespace, claim, &flaw);
+        let mut message = refusal::not_meshed(pod, requirement.namespace, claim, &flaw);
+        message.push_str(&refusal::see_logs(pod, claim, &readiness));
         found.add(claim, Verdict::Deny, reason(&flaw), message);
     }
     found.decision(Verdict::Admit, Reason::SidecarPresent, Edit::Keep)

@@ -17,9 +17,10 @@ const EXEMPTIONS: [(Reason, Test); 3] = [
     (Reason::OsWindows, windows),
 ];
 
-/// Why the pod is exempt, if it is. `groups` are those of the user who asks.
-pub fn of<'g>(pod: &PodView<'_>, groups: impl IntoIterator<Item = &'g str>) -> Option<Reason> {
-    let asked_by_node = groups.into_iter().any(|group| group == NODES);
+/// Why the pod is exempt, if it is. `is_in_group` says whether the user who asks is in a group; it
+/// is only asked about pods for which that counts.
+pub fn of(pod: &PodView<'_>, is_in_group: impl FnOnce(&str) -> bool) -> Option<Reason> {
+    let asked_by_node = pod.mirrored && is_in_group(NODES);
     let exempts = |(reason, test): (Reason, Test)| test(pod, asked_by_node).then_some(reason);
     EXEMPTIONS.into_iter().find_map(exempts)
 }
@@ -39,3 +40,7 @@ fn host_network(pod: &PodView<'_>, _: bool) -> bool {
 fn windows(pod: &PodView<'_>, _: bool) -> bool {
     pod.is_windows()
 }
+
+#[cfg(test)]
+#[path = "exemption_tests.rs"]
+mod tests;

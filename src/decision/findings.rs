@@ -7,6 +7,7 @@ use super::mark::Edit;
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
+use super::sentence::refusal;
 use super::{Decision, Readiness, Verdict, sentence};
 
 /// The same from gate and check, so that nobody is told for ever to fix a pod for an injector
@@ -22,11 +23,11 @@ pub(super) fn not_installed(
         Readiness::Usable(_) | Readiness::NotUsable(_) => None,
         Readiness::NotInstalled => Some((
             Reason::InjectorNotInstalled,
-            sentence::not_installed(pod, namespace, claim),
+            refusal::not_installed(pod, namespace, claim),
         )),
         Readiness::NoInstance => {
             let reason = Reason::NoInjectorForRevision;
-            Some((reason, sentence::no_instance(pod, namespace, claim)))
+            Some((reason, refusal::no_instance(pod, namespace, claim)))
         }
     }
 }
@@ -67,7 +68,7 @@ impl<'r, 'a> Findings<'r, 'a> {
             .iter()
             .filter(|claim| claim.is_invalid())
         {
-            let message = sentence::invalid(self.pod, self.requirement.namespace, claim);
+            let message = refusal::invalid(self.pod, self.requirement.namespace, claim);
             self.add(claim, Verdict::Deny, Reason::InvalidValue, message);
         }
     }
@@ -80,8 +81,8 @@ impl<'r, 'a> Findings<'r, 'a> {
         message: String,
     ) {
         if claim.injector.profile.mode == Mode::Warn {
-            self.warnings
-                .push(sentence::would_refuse(claim.name(), &message));
+            let warning = sentence::would_refuse(claim.name(), &message);
+            self.warnings.push(sentence::bounded(warning));
             self.warned = self.warned.or_else(|| Some((reason, claim.name())));
             return;
         }
@@ -113,7 +114,7 @@ impl<'r, 'a> Findings<'r, 'a> {
                 verdict,
                 reason,
                 injector: Some(injector),
-                message,
+                message: sentence::bounded(message),
                 mark: Edit::Keep,
                 ..base
             };

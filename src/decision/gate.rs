@@ -8,7 +8,8 @@ use super::meshed::{self, Meshed};
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
-use super::{Decision, Readiness, Verdict, sentence};
+use super::sentence::refusal;
+use super::{Decision, Readiness, Verdict};
 
 /// Decides on a pod that no exemption covers. `readiness` says of a required injector whether it
 /// can be tried now; it is not asked about injectors whose sidecar is there already.
@@ -65,7 +66,7 @@ fn problem(
     match readiness {
         Readiness::Usable(_) => None,
         Readiness::NotUsable(looked) => {
-            let message = sentence::not_usable(pod, namespace, claim, looked);
+            let message = refusal::not_usable(pod, namespace, claim, looked);
             Some((Reason::InjectorNotReady, message))
         }
         Readiness::NotInstalled | Readiness::NoInstance => {

@@ -144,10 +144,7 @@ fn clients<'c>(
     };
     let has_path = |client: &&Client| match (&profile.path, client) {
         (Some(wanted), Client::Service { path, .. }) => path.as_deref().unwrap_or("/") == wanted,
-        (Some(wanted), Client::Url(url)) => url
-            .split(['?', '#'])
-            .next()
-            .is_some_and(|url| url.ends_with(wanted.as_str())),
+        (Some(wanted), Client::Url(url)) => path_of(url) == wanted,
         (None, _) => true,
     };
     let entries = configurations.flat_map(|configuration| &configuration.entries);
@@ -158,16 +155,26 @@ fn clients<'c>(
         .collect()
 }
 
-/// The entry with the usual Service, else the first: the caller reports several.
+/// The path of a URL; `/` if it has none.
+fn path_of(url: &str) -> &str {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let (_, rest) = url.split_once("://").unwrap_or(("", url));
+    let start = rest.find('/');
+    start.and_then(|start| rest.get(start..)).unwrap_or("/")
+}
+
+/// The entry with the usual Service, else the profile's own, else the first: the caller reports several.
 fn choose(profile: &Profile, usual: ServiceName, clients: &[&Client]) -> Installation {
     let service = |client: &Client| match client {
         Client::Service { service, .. } => Some(service.clone()),
         Client::Url(_) => None,
     };
-    let is_own = |client: &&&Client| {
-        service(client).is_some_and(|found| found == usual || found == profile.service)
+    let with = |wanted: &ServiceName| {
+        let is_wanted = |client: &&&Client| service(client).as_ref() == Some(wanted);
+        clients.iter().find(is_wanted)
     };
-    let chosen = clients.iter().find(is_own).or_else(|| clients.first());
+    let own = with(&usual).or_else(|| with(&profile.service));
+    let chosen = own.or_else(|| clients.first());
     let Some(chosen) = chosen else {
         return Installation::NotInstalled;
     };
@@ -175,8 +182,12 @@ fn choose(profile: &Profile, usual: ServiceName, clients: &[&Client]) -> Install
         .iter()
         .any(|client| service(client) != service(chosen));
     Installation::At {
-        ambiguous: differs && !is_own(&chosen),
+        ambiguous: differs && own.is_none(),
         service: service(chosen).unwrap_or(usual),
         client: Some((*chosen).clone()),
     }
 }
+
+#[cfg(test)]
+#[path = "installation_tests.rs"]
+mod tests;

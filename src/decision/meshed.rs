@@ -25,7 +25,8 @@ pub enum Flaw<'p> {
     Placeholder(String, &'p str),
     /// The sidecar is an init container that ends: its name.
     NotRestartable(String),
-    /// No container of that name; `None` if no set applies to this pod.
+    /// No container of that name. Of several sets the last that is for such pods only, else the
+    /// first; `None` if no set applies to this pod.
     Missing(Option<&'p MeshedSet>),
 }
 
@@ -65,6 +66,9 @@ pub fn of<'p>(profile: &'p Profile, pod: &PodView<'_>, marks: &Marks<'_>) -> Mes
                 Flaw::InitMissing(names)
             }
             (Some(before), flaw) if flaw.distance() < before.distance() => flaw,
+            (Some(Flaw::Missing(_)), Flaw::Missing(_)) if !set.when.is_empty() => {
+                Flaw::Missing(Some(set))
+            }
             (Some(before), _) => before,
         });
     }
@@ -118,3 +122,7 @@ fn sidecar_flaw<'p>(set: &'p MeshedSet, pod: &PodView<'_>) -> Option<Flaw<'p>> {
         .map(|c| Flaw::NotRestartable(c.name.to_string()));
     Some(held_place.or(ends).unwrap_or(Flaw::Missing(Some(set))))
 }
+
+#[cfg(test)]
+#[path = "meshed_tests.rs"]
+mod tests;

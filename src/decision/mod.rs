@@ -18,6 +18,8 @@ pub mod readiness;
 pub mod reason;
 pub mod requirement;
 pub mod sentence;
+#[cfg(test)]
+mod testing;
 
 use std::borrow::Cow;
 

@@ -5,8 +5,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -29,34 +32,43 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
+/// A JSON object and nothing else: serde would read a struct out of a list as well, by the order
+/// of its fields.
+#[derive(Debug, Clone, Default)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = T;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer
+            .deserialize_map(ObjectVisitor(PhantomData))
+            .map(Self)
+    }
+}
+
 /// What rules may read of a pod.
 #[derive(Debug, Clone)]
 pub struct PodView<'a> {
-    name: Option<Text<'a>>,
-    generate_name: Option<Text<'a>>,
-    owner: Option<Owner<'a>>,
-    /// False if `metadata.annotations` is missing or null.
-    pub(super) has_annotations: bool,
+    fields: Arc<PodFields<'a>>,
     /// Our mark, as it came with the pod. Never believed (case 23).
     pub(super) mark: Option<Cow<'a, str>>,
     /// True if `kubernetes.io/config.mirror` is there.
     pub(super) mirrored: bool,
     /// The values of the keys that rules read.
     pub marks: PodMarks<'a>,
-    spec: Spec<'a>,
-}
-
-/// The controller that owns a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner<'a> {
-    /// `ReplicaSet`, `Job`, …
-    pub kind: Text<'a>,
-    /// Its name.
-    pub name: Text<'a>,
 }
 
 /// A container, in `containers` or `initContainers`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container<'a> {
     /// Its name; empty if it has none.
@@ -76,15 +88,17 @@ impl Container<'_> {
     }
 }
 
-#[derive(Deserialize)]
-struct Wire<'a> {
+/// The fields of a pod that are decoded, before anything is made of them: what a reader of a
+/// larger text decodes on its way.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PodFields<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
-    #[serde(borrow, default)]
-    spec: Option<Spec<'a>>,
+    metadata: Object<Metadata<'a>>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Object<Spec<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
@@ -95,16 +109,19 @@ struct Metadata<'a> {
     labels: Option<Entries<'a>>,
     #[serde(borrow, default)]
     annotations: Option<Entries<'a>>,
-    #[serde(borrow, default)]
-    owner_references: Option<Vec<OwnerReference<'a>>>,
+    #[serde(borrow, default, deserialize_with = "list")]
+    owner_references: Vec<Owner<'a>>,
 }
 
-#[derive(Deserialize)]
-struct OwnerReference<'a> {
+/// An owner of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Owner<'a> {
+    /// `ReplicaSet`, `Job`, …
     #[serde(borrow, default, deserialize_with = "or_default")]
-    kind: Text<'a>,
+    pub kind: Text<'a>,
+    /// Its name.
     #[serde(borrow, default, deserialize_with = "or_default")]
-    name: Text<'a>,
+    pub name: Text<'a>,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -115,13 +132,13 @@ struct Spec<'a> {
     #[serde(default)]
     host_network: Option<bool>,
     #[serde(borrow, default)]
-    os: Option<Os<'a>>,
+    os: Option<Object<Os<'a>>>,
     #[serde(borrow, default)]
     node_selector: Option<Entries<'a>>,
-    #[serde(borrow, default)]
-    containers: Option<Vec<Container<'a>>>,
-    #[serde(borrow, default)]
-    init_containers: Option<Vec<Container<'a>>>,
+    #[serde(borrow, default, deserialize_with = "list")]
+    containers: Vec<Container<'a>>,
+    #[serde(borrow, default, deserialize_with = "list")]
+    init_containers: Vec<Container<'a>>,
     /// Kept raw: only a refusal looks into it.
     #[serde(borrow, default)]
     affinity: Option<&'a RawValue>,
@@ -140,6 +157,17 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
+}
+
+/// A list in which `null`, for itself or an entry, is nothing, as in Go.
+fn list<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    d: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Option::<Vec<Option<Object<T>>>>::deserialize(d)?.unwrap_or_default();
+    Ok(list
+        .into_iter()
+        .map(|entry| entry.unwrap_or_default().0)
+        .collect())
 }
 
 /// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
@@ -182,7 +210,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
                 while let Some((key, value)) = map.next_entry::<Text<'de>, &RawValue>()? {
                     if !value.get().starts_with(['"', 'n']) {
                         return Err(A::Error::custom(format_args!(
-                            "the value of {} is no text",
+                            "the value of {} is no text (put it in quotes)",
                             &*key
                         )));
                     }
@@ -202,95 +230,104 @@ impl<'a> PodView<'a> {
     /// Reads a pod from its JSON.
     ///
     /// # Errors
-    /// The object is not a pod: `metadata` is missing, or a field that rules read has another
-    /// type than the API gives it.
+    /// The object is not a pod: `metadata` is missing or null (no patch would apply to it), or a
+    /// field that rules read has another type than the API gives it.
     pub fn read(json: &'a str, keys: &Keys) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'a> = serde_json::from_str(json)?;
+        let Object(fields) = serde_json::from_str(json)?;
+        Self::new(Arc::new(fields), keys)
+    }
+
+    /// The same from fields that were decoded elsewhere.
+    ///
+    /// # Errors
+    /// A value that rules read is no text.
+    pub fn new(fields: Arc<PodFields<'a>>, keys: &Keys) -> Result<Self, serde_json::Error> {
         let Metadata {
-            name,
-            generate_name,
             labels,
             annotations,
-            owner_references,
-        } = wire.metadata;
+            ..
+        } = &fields.metadata.0;
         let mut marks = keys.pod_marks();
-        let mut take = |place, entries: Option<&Entries<'a>>| {
-            for (key, value) in entries.into_iter().flat_map(|entries| &entries.0) {
+        let mut take = |place, entries: &Option<Entries<'a>>| {
+            for (key, value) in entries.iter().flat_map(|entries| &entries.0) {
                 if let Some(slot) = keys.slot(place, key) {
                     marks.set(slot, value.decode()?);
                 }
             }
             Ok::<_, serde_json::Error>(())
         };
-        take(Place::PodLabel, labels.as_ref())?;
-        take(Place::PodAnnotation, annotations.as_ref())?;
+        take(Place::PodLabel, labels)?;
+        take(Place::PodAnnotation, annotations)?;
         let annotation = |key| annotations.as_ref().and_then(|entries| entries.get(key));
-        let owner = owner_references
-            .into_iter()
-            .flatten()
-            .find(|o| o.controller == Some(true));
         Ok(Self {
-            name: name.filter(|name| !name.is_empty()),
-            generate_name: generate_name.filter(|name| !name.is_empty()),
-            owner: owner.map(|owner| Owner {
-                kind: owner.kind,
-                name: owner.name,
-            }),
             mark: annotation(mark::KEY).map(RawText::decode).transpose()?,
             mirrored: annotation(MIRROR).is_some(),
-            has_annotations: annotations.is_some(),
             marks,
-            spec: wire.spec.unwrap_or_default(),
+            fields,
         })
     }
 
     /// The name, or what it will begin with (case 3); empty if there is neither.
     pub fn display_name(&self) -> &str {
-        self.name
-            .as_deref()
-            .or(self.generate_name.as_deref())
-            .unwrap_or_default()
+        let Metadata {
+            name,
+            generate_name,
+            ..
+        } = &self.fields.metadata.0;
+        let mut names = [name, generate_name].into_iter().flatten();
+        names.find(|name| !name.is_empty()).map_or("", |name| name)
     }
 
     /// The controller that owns it and will try again.
     pub fn owner(&self) -> Option<&Owner<'a>> {
-        self.owner.as_ref()
+        let owners = &self.fields.metadata.0.owner_references;
+        owners.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// False if `metadata.annotations` is missing or null.
+    pub(super) fn has_annotations(&self) -> bool {
+        self.fields.metadata.0.annotations.is_some()
+    }
+
+    fn spec(&self) -> &Spec<'a> {
+        &self.fields.spec.0
     }
 
     /// `spec.containers`.
     pub fn containers(&self) -> &[Container<'a>] {
-        self.spec.containers.as_deref().unwrap_or_default()
+        &self.spec().containers
     }
 
     /// `spec.initContainers`.
     pub fn init_containers(&self) -> &[Container<'a>] {
-        self.spec.init_containers.as_deref().unwrap_or_default()
+        &self.spec().init_containers
     }
 
     /// `spec.hostNetwork`.
     pub fn host_network(&self) -> bool {
-        self.spec.host_network == Some(true)
+        self.spec().host_network == Some(true)
     }
 
     /// Windows by `spec.os` or by node selector (case 34).
     pub fn is_windows(&self) -> bool {
-        let by_os = self.spec.os.as_ref().and_then(|os| os.name.as_deref()) == Some("windows");
-        let by_selector = || {
-            let selector = self.spec.node_selector.as_ref()?.get(OS_LABEL)?;
-            selector.decode().ok()
-        };
-        by_os || by_selector().as_deref() == Some("windows")
+        let Spec {
+            os, node_selector, ..
+        } = self.spec();
+        let by_os = os.as_ref().and_then(|os| os.0.name.as_deref());
+        let by_selector = || node_selector.as_ref()?.get(OS_LABEL)?.decode().ok();
+        by_os == Some("windows") || by_selector().as_deref() == Some("windows")
     }
 
     /// Looks like a Windows pod by node affinity or runtime class, which exempt nobody.
     pub fn hints_at_windows(&self) -> bool {
-        let by_class = self.spec.runtime_class_name.as_deref();
-        let by_affinity = || {
-            self.spec
-                .affinity
-                .is_some_and(|raw| affinity_wants_windows(raw.get()))
-        };
-        by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows")) || by_affinity()
+        let Spec {
+            runtime_class_name,
+            affinity,
+            ..
+        } = self.spec();
+        let by_class = runtime_class_name.as_deref();
+        by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows"))
+            || affinity.is_some_and(|raw| affinity_wants_windows(raw.get()))
     }
 }
 

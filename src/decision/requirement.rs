@@ -3,7 +3,7 @@
 
 use crate::injector::keys::{Marks, NO_NAMESPACE_MARKS};
 use crate::injector::rule::Rule;
-use crate::injector::spec::Outcome;
+use crate::injector::spec::{MAX_INJECTORS, Outcome};
 use crate::injector::{Injector, Injectors};
 
 use super::namespace::NamespaceView;
@@ -79,7 +79,7 @@ pub fn of<'a>(
     for claim in decisions(pod, namespace, injectors) {
         requirement.add(claim);
         requirement.opted_out |= claim.rule.then == Outcome::NotRequired
-            && asked_by_pod(claim.rule)
+            && claim.rule.is_asked_by_pod()
             && opts_out(&claim, namespace, injectors);
     }
     requirement
@@ -164,14 +164,7 @@ fn decide<'a>(injector: &'a Injector, marks: Marks<'a>, is_own: bool) -> Option<
     let switched_off = injector
         .first_match(&marks)
         .filter(|r| r.then == Outcome::NotRequired);
-    switched_off.or_else(|| asked_by_pod(asked).then_some(asked))
-}
-
-/// Whether a rule wants a key of the pod to be there.
-fn asked_by_pod(rule: &Rule) -> bool {
-    rule.when
-        .iter()
-        .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
+    switched_off.or_else(|| asked.is_asked_by_pod().then_some(asked))
 }
 
 /// Whether the same pod without any keys would have to hold the sidecar.
@@ -184,27 +177,18 @@ fn opts_out(claim: &Claim<'_>, namespace: &NamespaceView, injectors: &Injectors)
     without.is_some_and(|rule| rule.then == Outcome::Required)
 }
 
-/// Numbers of injectors one of whose keys is there.
+/// Numbers of injectors one of whose keys is there, as bits.
 #[derive(Default)]
-struct Touched {
-    first: u64,
-    rest: Vec<usize>,
-}
+struct Touched(u64);
+
+const _: () = assert!(MAX_INJECTORS <= 64, "an injector has no bit in `Touched`");
 
 impl Touched {
     fn insert(&mut self, number: usize) {
-        if number < 64 {
-            self.first |= 1 << number;
-        } else if !self.rest.contains(&number) {
-            self.rest.push(number);
-        }
+        self.0 |= 1 << number;
     }
 
     fn contains(&self, number: usize) -> bool {
-        if number < 64 {
-            self.first & (1 << number) != 0
-        } else {
-            self.rest.contains(&number)
-        }
+        self.0 & (1 << number) != 0
     }
 }

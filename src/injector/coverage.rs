@@ -3,7 +3,7 @@
 //! A key can be absent, hold one of the texts that some rule names (in that or another case), or
 //! hold anything else. These are finitely many, so that a rule is, per key, a set of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::{InstanceSource, Key, Rule, Term};
 
@@ -53,8 +53,7 @@ pub(super) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
 
 /// Whether terms contradict each other: the key on which they do.
 pub(super) fn contradiction(terms: &[Term]) -> Option<Key> {
-    let mut samples = BTreeMap::new();
-    collect(terms, &mut samples);
+    let samples = samples_of(terms);
     let set = allowed(terms, &samples);
     set.iter()
         .find(|(_, passes)| !passes.contains(&true))
@@ -94,38 +93,69 @@ fn allowed<'r>(terms: &'r [Term], samples: &BTreeMap<&'r Key, Vec<Sample>>) -> A
     sets
 }
 
+/// The values of each key that rules can tell apart, absent first.
 fn samples(rules: &[Rule]) -> BTreeMap<&Key, Vec<Sample>> {
-    let mut samples = BTreeMap::new();
-    for rule in rules {
-        collect(&rule.when, &mut samples);
+    samples_of(rules.iter().flat_map(|rule| &rule.when))
+}
+
+fn samples_of<'r>(terms: impl IntoIterator<Item = &'r Term>) -> BTreeMap<&'r Key, Vec<Sample>> {
+    // Per key the texts that are named, by what they are without case.
+    let mut named: BTreeMap<&Key, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
+    for term in terms {
+        let texts = named.entry(&term.key).or_default();
+        for value in term.test.values().map_or(&[][..], |values| &values.list) {
+            let spellings = texts.entry(value.to_ascii_lowercase()).or_default();
+            spellings.insert(value);
+        }
+    }
+    named
+        .into_iter()
+        .map(|(key, texts)| (key, distinguishable(&texts)))
+        .collect()
+}
+
+fn distinguishable(named: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Sample> {
+    // A text longer than all others stands for whatever nobody names.
+    let longest = named.keys().map(String::len).max().unwrap_or(0);
+    let mut samples = vec![None, Some("-".repeat(longest + 1))];
+    for (folded, spellings) in named {
+        samples.extend(spellings.iter().map(|text| Some((*text).to_owned())));
+        samples.extend(other_spelling(folded, spellings).map(Some));
     }
     samples
 }
 
-fn collect<'r>(terms: &'r [Term], samples: &mut BTreeMap<&'r Key, Vec<Sample>>) {
-    for term in terms {
-        // Absent comes first; a text that nobody writes stands for all the others.
-        let values = samples
-            .entry(&term.key)
-            .or_insert_with(|| vec![None, Some("\0".into())]);
-        for value in term.test.values().map_or(&[][..], |values| &values.list) {
-            for spelling in [value.clone(), other_case(value)] {
-                if !values.contains(&Some(spelling.clone())) {
-                    values.push(Some(spelling));
-                }
-            }
-        }
-    }
+/// The same text in a case that nobody names, if there is one: `y` and `Y` may both be named.
+fn other_spelling(folded: &str, named: &BTreeSet<&str>) -> Option<String> {
+    let letters = folded.bytes().filter(u8::is_ascii_alphabetic).count();
+    let spellings = u32::try_from(letters)
+        .ok()
+        .and_then(|letters| 1_usize.checked_shl(letters))
+        .unwrap_or(usize::MAX);
+    // One more than are named is enough to meet one that is not.
+    (0..spellings.min(named.len() + 1))
+        .map(|number| spelling(folded, number))
+        .find(|text| !named.contains(text.as_str()))
 }
 
-/// The same text in a case that no rule is likely to name: `tRuE` and `True` stay apart.
-fn other_case(text: &str) -> String {
-    let flip = |(index, letter): (usize, char)| {
-        if index % 2 == 0 {
-            letter.to_ascii_lowercase()
-        } else {
+/// The spelling with that number: bit by bit, which letters are upper case.
+fn spelling(folded: &str, number: usize) -> String {
+    let mut bits = number;
+    let mut spell = |letter: char| {
+        if !letter.is_ascii_alphabetic() {
+            return letter;
+        }
+        let is_upper = bits & 1 == 1;
+        bits >>= 1;
+        if is_upper {
             letter.to_ascii_uppercase()
+        } else {
+            letter
         }
     };
-    text.chars().enumerate().map(flip).collect()
+    folded.chars().map(&mut spell).collect()
 }
+
+#[cfg(test)]
+#[path = "coverage_tests.rs"]
+mod tests;

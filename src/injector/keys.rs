@@ -5,7 +5,6 @@
 //! and the rules then compare slots. Profiles none of whose keys is there are not walked at all.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::rule::{Key, Place};
 
@@ -22,7 +21,9 @@ impl Slot {
 /// All keys that rules read.
 #[derive(Debug, Default)]
 pub struct Keys {
-    by_place: [HashMap<String, Slot>; 4],
+    /// Names by length and text. They are few, and most names that are asked for are none of
+    /// them: comparing lengths tells that sooner than hashing a name that somebody else chose.
+    by_place: [Vec<(String, Slot)>; 4],
     entries: Vec<Entry>,
 }
 
@@ -37,14 +38,18 @@ impl Keys {
     /// read it.
     pub(super) fn intern(&mut self, key: &Key, reader: usize) -> Slot {
         let next = Slot(u16::try_from(self.entries.len()).unwrap_or(u16::MAX));
-        let names = &mut self.by_place[key.place as usize];
-        let slot = *names.entry(key.name.clone()).or_insert(next);
-        if slot == next {
-            self.entries.push(Entry {
-                key: key.clone(),
-                readers: Vec::new(),
-            });
-        }
+        let slot = match self.position(key.place, &key.name) {
+            Ok(slot) => slot,
+            Err(position) => {
+                let names = &mut self.by_place[key.place as usize];
+                names.insert(position, (key.name.clone(), next));
+                self.entries.push(Entry {
+                    key: key.clone(),
+                    readers: Vec::new(),
+                });
+                next
+            }
+        };
         let reader = u16::try_from(reader).unwrap_or(u16::MAX);
         if let Some(entry) = self.entries.get_mut(slot.index())
             && !entry.readers.contains(&reader)
@@ -56,7 +61,15 @@ impl Keys {
 
     /// The slot of a key that some rule reads.
     pub fn slot(&self, place: Place, name: &str) -> Option<Slot> {
-        self.by_place[place as usize].get(name).copied()
+        self.position(place, name).ok()
+    }
+
+    /// The slot of a key, or where its name would stand.
+    fn position(&self, place: Place, name: &str) -> Result<Slot, usize> {
+        let names = &self.by_place[place as usize];
+        let order = |(own, _): &(String, Slot)| (own.len(), own.as_str()).cmp(&(name.len(), name));
+        let position = names.binary_search_by(order)?;
+        names.get(position).map(|(_, slot)| *slot).ok_or(position)
     }
 
     /// All keys.

@@ -26,15 +26,22 @@ use self::profile::Profile;
 use self::rule::Rule;
 use self::spec::{ConfigurationSpec, InjectorSpec, Mode};
 
+/// A preset: its name and its file.
+macro_rules! preset {
+    ($name:literal) => {
+        ($name, include_str!(concat!("presets/", $name, ".yaml")))
+    };
+}
+
 /// The presets: name and file.
 pub const PRESETS: [(&str, &str); 7] = [
-    ("linkerd", include_str!("presets/linkerd.yaml")),
-    ("istio", include_str!("presets/istio.yaml")),
-    ("vault", include_str!("presets/vault.yaml")),
-    ("opentelemetry", include_str!("presets/opentelemetry.yaml")),
-    ("dapr", include_str!("presets/dapr.yaml")),
-    ("kuma", include_str!("presets/kuma.yaml")),
-    ("consul", include_str!("presets/consul.yaml")),
+    preset!("linkerd"),
+    preset!("istio"),
+    preset!("vault"),
+    preset!("opentelemetry"),
+    preset!("dapr"),
+    preset!("kuma"),
+    preset!("consul"),
 ];
 
 /// Namespaces that no configuration can bring back (cases 72 and 73): a cluster must be able to
@@ -134,20 +141,29 @@ impl Injectors {
     /// # Errors
     /// The first problem, with file, line and column.
     pub fn from_document(document: &Document<'_>) -> Result<Self, ParseError> {
-        let spec: ConfigurationSpec = document.parse()?;
+        let spec: ConfigurationSpec = document.strict().parse()?;
         let expect = |found: &Spanned<String>, expected: &str| {
             if found.value == expected {
                 return Ok(());
             }
-            let problem = format!("found \"{}\", expected {expected}", found.value);
+            let problem = format!("found \"{}\", expected {expected}", shown(&found.value));
             Err(ParseError::new(document, found.referenced, problem))
         };
         expect(&spec.api_version, spec::API_VERSION)?;
         expect(&spec.kind, spec::KIND)?;
         resolve::not_empty(document, &spec.injectors, "one injector at least")?;
-        let excluded = spec.excluded_namespaces.map_or(Ok(Vec::new()), |list| {
-            resolve::texts(document, list, "a namespace")
-        })?;
+        let (found, most) = (spec.injectors.value.len(), spec::MAX_INJECTORS);
+        if found > most {
+            let problem = format!("found {found} injectors, expected {most} at most");
+            return Err(ParseError::new(
+                document,
+                spec.injectors.referenced,
+                problem,
+            ));
+        }
+        let excluded = spec
+            .excluded_namespaces
+            .map_or(Ok(Vec::new()), |list| resolve::namespaces(document, list))?;
         let mut keys = Keys::default();
         let mut profiles = Vec::new();
         let mut places = BTreeMap::new();
@@ -155,7 +171,10 @@ impl Injectors {
             let at = entry.referenced;
             let profile = from_entry(document, entry, &mut keys, number)?;
             if places.insert(profile.name.clone(), at).is_some() {
-                let problem = format!("injector \"{}\" is there twice", profile.name);
+                let problem = format!(
+                    "injector \"{}\" is there twice, expected once",
+                    profile.name
+                );
                 return Err(ParseError::new(document, at, problem));
             }
             profiles.push(profile);
@@ -250,7 +269,10 @@ fn from_entry(
     let refuse = |at, problem: String| Err(ParseError::new(document, at, problem));
     let Some((name, text)) = PRESETS.iter().find(|(name, _)| *name == preset.value) else {
         let names = PRESETS.map(|(name, _)| name).join(", ");
-        let problem = format!("found preset \"{}\", expected one of {names}", preset.value);
+        let problem = format!(
+            "found preset \"{}\", expected one of {names}",
+            shown(&preset.value)
+        );
         return refuse(preset.referenced, problem);
     };
     if let Some(rules) = &entry.value.rules {
@@ -260,27 +282,21 @@ fn from_entry(
     }
     let base = Document::whole(name, text);
     let mut merged: Spanned<InjectorSpec> = base.parse()?;
-    if let Some(unknown) = entry.value.options.as_ref().and_then(|options| {
-        let known = merged.value.options.get_or_insert_default();
-        options
-            .keys()
-            .find(|option| !known.contains_key(*option))
-            .cloned()
-    }) {
-        let known: Vec<_> = merged
-            .value
-            .options
-            .iter()
-            .flatten()
-            .map(|(name, _)| &**name)
-            .collect();
-        let known = if known.is_empty() {
-            "none".to_owned()
+    if let (Some(own), None) = (&entry.value.instances, &merged.value.instances) {
+        let problem = format!("found instances, expected none: preset {name} has no copies");
+        return refuse(own.webhook_labels.referenced, problem);
+    }
+    let known = merged.value.options.get_or_insert_default();
+    let mut own = entry.value.options.iter().flatten();
+    if let Some((unknown, value)) = own.find(|(option, _)| !known.contains_key(*option)) {
+        let known = known.keys().map(String::as_str).collect::<Vec<_>>();
+        let expected = if known.is_empty() {
+            format!("none, as preset {name} has no options")
         } else {
-            known.join(", ")
+            format!("one that preset {name} has: {}", known.join(", "))
         };
-        let problem = format!("found option \"{unknown}\", expected one that {name} has: {known}");
-        return refuse(entry.referenced, problem);
+        let problem = format!("found option \"{}\", expected {expected}", shown(unknown));
+        return refuse(value.referenced, problem);
     }
     // Fields of the entry have places in the user's file, those of the preset in the preset's:
     // what the user wrote is checked as the user's, so that errors name the right line.
@@ -293,13 +309,23 @@ fn from_entry(
 /// A value that somebody else chose, for a sentence: short, and on one line.
 pub fn shown(value: &str) -> String {
     const LONGEST: usize = 63;
-    let head = value
-        .chars()
-        .take(LONGEST)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    let mut text: String = head.collect();
-    if value.chars().nth(LONGEST).is_some() {
-        text.push('…');
-    }
-    text
+    one_line(value, LONGEST)
 }
+
+/// The first `longest` characters of a text that somebody else chose, on one line.
+pub fn one_line(text: &str, longest: usize) -> String {
+    let is_long = text.chars().nth(longest).is_some();
+    let head = text.chars().take(longest);
+    let mut line: String = head
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if is_long {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod rules_tests;
+#[cfg(test)]
+mod tests;

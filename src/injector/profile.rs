@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::rule::{Rule, Term};
-use super::spec::{CniSpec, Mode, ReadinessSource, ValidatorSpec};
+use super::spec::{Mode, ReadinessSource, Repair};
 
 /// What is known about one injector.
 #[derive(Debug, Clone)]
@@ -33,9 +33,9 @@ pub struct Profile {
     /// Names of containers that make it pass a pod by.
     pub skips: Vec<String>,
     /// The init container that fails where the node's network plugin was late.
-    pub validator: Option<ValidatorSpec>,
+    pub validator: Option<Validator>,
     /// Its network plugin on each node.
-    pub cni: Option<CniSpec>,
+    pub cni: Option<Cni>,
     /// Usable endpoints wanted, 1 or more.
     pub minimum: u32,
     /// How it is known that it can be called.
@@ -164,6 +164,28 @@ impl fmt::Display for ContainerName {
             Self::Prefix(prefix) => write!(f, "{prefix}…"),
         }
     }
+}
+
+/// The init container that fails where the node's network plugin was late.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validator {
+    /// Its name.
+    pub container: String,
+    /// The exit code that says so.
+    pub exit_code: i32,
+    /// Whether meshgate replaces such pods.
+    pub repair: Repair,
+}
+
+/// The injector's network plugin on each node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cni {
+    /// Where its pods may be.
+    pub namespaces: Vec<String>,
+    /// The labels they carry. Never empty.
+    pub pod_label: BTreeMap<String, String>,
+    /// The start-up taint that waits for it.
+    pub taint: Option<String>,
 }
 
 impl Profile {

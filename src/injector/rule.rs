@@ -44,6 +44,14 @@ impl Place {
         }
     }
 
+    /// `a label` or `an annotation`.
+    pub fn noun_with_article(self) -> &'static str {
+        match self {
+            Self::PodLabel | Self::NamespaceLabel => "a label",
+            Self::PodAnnotation | Self::NamespaceAnnotation => "an annotation",
+        }
+    }
+
     /// As the format spells it.
     pub fn field(self) -> &'static str {
         match self {
@@ -186,6 +194,13 @@ impl Rule {
     /// Whether all terms hold.
     pub fn matches(&self, marks: &Marks<'_>) -> bool {
         self.when.iter().all(|term| term.holds(marks))
+    }
+
+    /// Whether it wants a key of the pod to be there: then it is the pod that asks.
+    pub fn is_asked_by_pod(&self) -> bool {
+        self.when
+            .iter()
+            .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
     }
 
     /// The copy of the injector that is meant, if the profile has copies.

@@ -99,7 +99,7 @@ impl Tasks {
             shutdown.drain(failure.to_string());
             failures.lock().push(failure);
         };
-        let span = tracing::error_span!("task", task = name);
+        let span = tracing::debug_span!("task", task = name);
         spawn_detached(self.tracker.track_future(watched.instrument(span)));
     }
 

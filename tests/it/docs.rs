@@ -136,3 +136,40 @@ fn every_limit_is_in_the_table_with_its_default() {
         }
     }
 }
+
+/// And its `explain` is what the program prints.
+#[test]
+fn the_readme_shows_the_real_explanation() {
+    let arguments = [
+        "explain",
+        "-f",
+        "examples/pods/deployment-linkerd.yaml",
+        "--state",
+        "examples/cluster",
+    ];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_meshgate"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    let explained = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page("README.md").contains(&explained),
+        "README.md lacks:\n{explained}"
+    );
+}
+
+/// Its greeting too, but for what differs from start to start.
+#[test]
+fn the_readme_shows_the_real_states() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let store = Folder::new(&root.join("examples/cluster"), None, "meshgate-system").open();
+    let readme = page("README.md");
+    for state in store.expect("the example cluster").states() {
+        let name = &state.injector.profile.name;
+        let row = readme
+            .lines()
+            .any(|line| line.trim_start().starts_with(name.as_str()));
+        assert!(row, "README.md has no row for {name}");
+    }
+}

@@ -5,11 +5,25 @@
     reason = "everything here is a test; clippy only knows the functions marked as such"
 )]
 
+mod admission;
+mod cases;
 mod certificates;
+mod cli;
 mod docs;
+mod hooks;
 mod hostile;
 mod layers;
+mod load;
 mod logs;
+mod patch;
+mod pod_view;
+mod probe;
+mod readiness;
 mod replacement;
+mod rules;
+mod samples;
+mod schema;
+mod standalone;
+mod store;
 mod support;
 mod tls;

@@ -13,7 +13,8 @@ use anyhow::{Context, anyhow, bail};
 
 use crate::cluster::folder::Folder;
 use crate::cluster::manifest::{self, Item};
-use crate::cluster::store::{Object, Store};
+use crate::cluster::object::Object;
+use crate::cluster::store::Store;
 use crate::injector::Injectors;
 
 use super::output::{self, Exit, Format};
@@ -91,7 +92,7 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
         .subjects
         .iter()
         .map(|subject| report::of(subject, &store, knows_state));
-    let explained: Vec<_> = explained.collect::<anyhow::Result<_>>()?;
+    let explained: Vec<_> = explained.collect();
     match args.output {
         Format::Table => output::print(&view::text(&explained))?,
         format @ (Format::Json | Format::Yaml) => {

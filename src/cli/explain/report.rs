@@ -2,21 +2,22 @@
 
 use std::cell::Cell;
 
-use anyhow::Context;
 use serde::Serialize;
 
 use crate::cluster::store::Store;
-use crate::decision::meshed::{self, Meshed};
+use crate::decision::meshed::{self, Flaw, Meshed};
 use crate::decision::namespace::NamespaceView;
 use crate::decision::pod::PodView;
 use crate::decision::readiness::EndpointState;
 use crate::decision::reason::Reason;
 use crate::decision::requirement::{self, Claim};
 use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mark, sentence};
+use crate::injector::rule::{Key, Place};
+use crate::injector::shown;
 use crate::injector::spec::Outcome;
 
 use super::super::output::Exit;
-use super::subject::Subject;
+use super::subject::{self, Subject};
 
 /// The answer for programs.
 #[derive(Debug, Serialize)]
@@ -132,25 +133,40 @@ impl Explained {
 }
 
 /// Explains one pod. `knows_state` is false where nothing is known of the injectors.
-pub(super) fn of(subject: &Subject, store: &Store, knows_state: bool) -> anyhow::Result<Explained> {
+pub(super) fn of(subject: &Subject, store: &Store, knows_state: bool) -> Explained {
     let keys = store.injectors().keys();
-    let pod = PodView::read(&subject.pod, keys);
-    let pod = pod.with_context(|| format!("{}: cannot read the pod", subject.origin))?;
+    let pod = match PodView::read(&subject.pod, keys) {
+        Ok(pod) => pod,
+        Err(error) => {
+            let gate = Gate::new(&Decision::unreadable(&subject::without_place(&error)));
+            return explained(subject, Vec::new(), gate, Vec::new());
+        }
+    };
     if store.injectors().excludes(&subject.namespace) {
-        return Ok(spared(subject, Reason::ExcludedNamespace));
+        return spared(subject, Reason::ExcludedNamespace);
     }
-    if let Some(reason) = exemption::of(&pod, subject.groups.iter().map(String::as_str)) {
-        return Ok(spared(subject, reason));
+    if let Some(reason) = exemption::of(&pod, |group| subject.groups.iter().any(|own| own == group))
+    {
+        return spared(subject, reason);
     }
     let Some(namespace) = store.namespace(&subject.namespace) else {
-        let message = format!(
-            "namespace {} is in none of the files: give it with -f, or a folder with --state",
-            subject.namespace
-        );
+        let message = match knows_state {
+            true => format!(
+                "namespace {} is in none of the files: name the right one with -n, or give its \
+                 Namespace with -f",
+                subject.namespace
+            ),
+            false => format!(
+                "namespace {} is in none of the files: give it with -f, or a folder with --state",
+                subject.namespace
+            ),
+        };
         let gate = Gate::unknown(Reason::NamespaceUnknown.as_str(), message);
-        return Ok(explained(subject, Vec::new(), gate, Vec::new()));
+        return explained(subject, Vec::new(), gate, misplaced(subject, store));
     };
-    Ok(judged(subject, &pod, namespace, store, knows_state))
+    let mut explained = judged(subject, &pod, namespace, store, knows_state);
+    explained.warnings.extend(misplaced(subject, store));
+    explained
 }
 
 fn judged(
@@ -184,6 +200,27 @@ fn judged(
         Vec::new()
     };
     explained(subject, injectors, gate, warnings)
+}
+
+/// Keys that rules read on a pod and that stand on the object around its template, where nobody
+/// reads them: the commonest slip.
+fn misplaced(subject: &Subject, store: &Store) -> Vec<String> {
+    let keys = store.injectors().keys().iter();
+    let slips = keys.filter(|key| match key.place {
+        Place::PodLabel => subject.owner_labels.contains(&key.name),
+        Place::PodAnnotation => subject.owner_annotations.contains(&key.name),
+        Place::NamespaceLabel | Place::NamespaceAnnotation => false,
+    });
+    let text = |key: &Key| {
+        format!(
+            "{} {} stands on the {} itself, where no injector reads it: it belongs into the \
+             metadata of the pod template",
+            key.place.noun(),
+            key.name,
+            subject.kind
+        )
+    };
+    slips.map(text).collect()
 }
 
 fn spared(subject: &Subject, reason: Reason) -> Explained {
@@ -254,18 +291,34 @@ fn injector(claim: &Claim<'_>, pod: &PodView<'_>, store: &Store, knows_state: bo
         instance: claim.instance().map(str::to_owned),
         requirement,
         rule: claim.rule.number,
-        because: sentence::rule_in_words(claim),
+        because: sentence::rule_with_places(claim),
         readiness: is_required.then(|| state(claim, store, knows_state)),
         check: is_required.then(|| check(claim, pod)),
     }
 }
 
+/// What the check will look for, and what of it is there already and does not count.
 fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
     let wanted = sentence::wanted_by_check(claim);
-    match meshed::of(&claim.injector.profile, pod, &claim.marks) {
-        Meshed::Yes => "the pod holds it already".to_owned(),
-        Meshed::No(_) => format!("needs {wanted}, which the injector adds"),
-    }
+    let flaw = match meshed::of(&claim.injector.profile, pod, &claim.marks) {
+        Meshed::Yes => return "the pod holds it already".to_owned(),
+        Meshed::No(flaw) => flaw,
+    };
+    let found = match flaw {
+        Flaw::Missing(_) => String::new(),
+        Flaw::InitMissing(_) => "; of that the sidecar is there".to_owned(),
+        Flaw::Placeholder(container, image) => {
+            format!(
+                "; the image of {} is only the placeholder {image}",
+                shown(&container)
+            )
+        }
+        Flaw::NotRestartable(container) => format!(
+            "; {} is an init container without restartPolicy Always and does not count",
+            shown(&container)
+        ),
+    };
+    format!("needs {wanted}, which the injector adds{found}")
 }
 
 fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
@@ -289,10 +342,12 @@ fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
             );
         }
         Readiness::NoInstance => {
-            return bare(
-                "notInstalled",
-                "no MutatingWebhookConfiguration carries that instance",
+            let instance = claim.instance().unwrap_or_default();
+            let why = format!(
+                "no MutatingWebhookConfiguration carries {}",
+                shown(instance)
             );
+            return bare("notInstalled", &why);
         }
     };
     let mut found = bare(state, &sentence::state(&claim.injector.profile, looked));

@@ -16,6 +16,10 @@ pub(super) struct Subject {
     pub(super) origin: String,
     /// True unless it is a pod itself.
     pub(super) is_template: bool,
+    /// Keys of labels on the object around a template that the template lacks.
+    pub(super) owner_labels: Vec<String>,
+    /// The same of annotations.
+    pub(super) owner_annotations: Vec<String>,
     /// Groups of the user who asks, where a review says it.
     pub(super) groups: Vec<String>,
     /// The pod's JSON.
@@ -57,6 +61,8 @@ impl Subject {
             namespace: namespace.clone(),
             origin: origin.to_owned(),
             is_template,
+            owner_labels: Vec::new(),
+            owner_annotations: Vec::new(),
             groups: Vec::new(),
             pod: pod.to_string(),
         };
@@ -65,7 +71,11 @@ impl Subject {
         }
         let mut templates = TEMPLATES.iter().filter_map(|path| value.pointer(path));
         let template = templates.find(|template| template.pointer("/spec/containers").is_some());
-        Ok(template.map(|template| subject(&from_template(template, value, kind, &name), true)))
+        Ok(template.map(|template| Self {
+            owner_labels: only_on(value, template, "/metadata/labels"),
+            owner_annotations: only_on(value, template, "/metadata/annotations"),
+            ..subject(&from_template(template, value, kind, &name), true)
+        }))
     }
 
     fn of_review(value: &Value, origin: &str) -> anyhow::Result<Self> {
@@ -93,6 +103,8 @@ impl Subject {
             namespace: text(request, "/namespace").to_owned(),
             origin: origin.to_owned(),
             is_template: false,
+            owner_labels: Vec::new(),
+            owner_annotations: Vec::new(),
             groups: groups.map(str::to_owned).collect(),
             pod: pod.to_string(),
         })
@@ -113,6 +125,31 @@ fn from_template(template: &Value, owner: &Value, kind: &str, name: &str) -> Val
     pod["metadata"]["ownerReferences"] =
         json!([{"apiVersion": version, "kind": kind, "name": name, "controller": true}]);
     pod
+}
+
+/// Keys of a map that the owner has and the template has not.
+fn only_on(owner: &Value, template: &Value, path: &str) -> Vec<String> {
+    let keys = owner
+        .pointer(path)
+        .and_then(Value::as_object)
+        .map(|map| map.keys().cloned());
+    let is_there = |key: &String| {
+        template
+            .pointer(path)
+            .is_some_and(|map| map.get(key).is_some())
+    };
+    keys.into_iter()
+        .flatten()
+        .filter(|key| !is_there(key))
+        .collect()
+}
+
+/// A problem without the place in a text that nobody has seen.
+pub(super) fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ")
+        .map_or(text.as_str(), |(problem, _)| problem)
+        .to_owned()
 }
 
 fn name(value: &Value) -> String {

@@ -15,7 +15,7 @@ fn block(pod: &Explained) -> String {
         .iter()
         .all(|injector| injector.requirement == "notRequired")
     {
-        let is_unknown = pod.gate.decision == UNKNOWN;
+        let is_unknown = [UNKNOWN, "unreadable"].contains(&pod.gate.decision);
         rows.push((
             "requires",
             if is_unknown { UNKNOWN } else { "nothing" }.to_owned(),
@@ -72,10 +72,11 @@ fn requirement(injector: &Injector) -> String {
         Some(instance) => format!("{} {instance}", injector.name),
         None => injector.name.clone(),
     };
-    format!(
-        "{name}, by its rule {}: {}",
-        injector.rule, injector.because
-    )
+    let Injector { because, rule, .. } = injector;
+    match injector.requirement {
+        "invalid" => format!("for {name}: {because} (rule {rule} of its profile)"),
+        _ => format!("{name}: {because} (rule {rule} of its profile)"),
+    }
 }
 
 /// The state of an injector, and below it what was counted.
@@ -99,8 +100,9 @@ fn state(state: &State) -> Vec<String> {
             .as_deref()
             .map(|by| format!(", kept by {by}"));
         let managed_by = managed_by.unwrap_or_default();
+        let plural = if slice.endpoints == 1 { "" } else { "s" };
         format!(
-            "  slice {}: endpoints {}{managed_by}",
+            "  slice {}: {} endpoint{plural}{managed_by}",
             slice.name, slice.endpoints
         )
     }));
@@ -114,7 +116,13 @@ fn gate(gate: &Gate) -> String {
             "{} and mark it {mark} ({reason})",
             output::good("would admit it")
         ),
-        ("admit" | "mark", _) => format!("{} ({reason})", output::good("would admit it")),
+        ("admit" | "mark", _) => {
+            format!(
+                "{}{} ({reason})",
+                output::good("would admit it"),
+                why_exempt(reason)
+            )
+        }
         ("warn", _) => format!(
             "{} ({reason})",
             output::unclear("would admit it with a warning")
@@ -132,5 +140,17 @@ fn gate(gate: &Gate) -> String {
             output::bad("would refuse it"),
             gate.message
         ),
+    }
+}
+
+/// Why a pod is not looked at, for those that are not.
+fn why_exempt(reason: &str) -> &'static str {
+    match reason {
+        "excluded_namespace" => ", as pods of this namespace are never looked at",
+        "host_network" => ", as injectors pass by pods on the host network",
+        "os_windows" => ", as injectors pass by Windows pods",
+        "mirror_pod" => ", as a kubelet's mirror pods run whatever is said of them",
+        "pod_opt_out" => ", as the pod opts out",
+        _ => "",
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::certs::throwaway::{Origin, Prepared};
 use crate::cluster::folder::Folder;
+use crate::cluster::object::Kind;
 use crate::cluster::report::State;
-use crate::cluster::store::{Kind, Store};
+use crate::cluster::store::Store;
 use crate::decision::{Looked, Readiness, sentence};
 use crate::injector::spec::Mode;
 
@@ -59,24 +60,46 @@ pub(super) fn text(
         ),
     }
     text.push_str(&format!("\n{}\n", states_table(store)));
-    let ca = ca
-        .as_deref()
-        .map_or_else(|| "CA.crt".into(), Path::to_string_lossy);
+    let ca = ca.as_deref().unwrap_or_else(|| Path::new("CA.crt"));
+    let (verb, review) = match review(&args.standalone) {
+        Some(review) => ("Try", review),
+        None => ("Send an AdmissionReview", PathBuf::from("REVIEW.json")),
+    };
     text.push_str(&format!(
-        "Try, in another terminal:\n\n  curl --cacert {ca} -H 'Content-Type: application/json' \\\n    \
+        "{verb}, in another terminal:\n\n  curl --cacert {} -H 'Content-Type: application/json' \\\n    \
          --data @{} https://{gate}/mutate/pods\n\n",
-        review(&args.standalone)
+        quoted(ca),
+        quoted(&review)
     ));
     text
 }
 
-/// One line per injector and instance, to tell what a change has changed.
-pub(super) fn states(store: &Store) -> BTreeSet<String> {
+/// Lines that tell, by what is new in them, what a change has changed.
+pub(super) fn facts(folder: &Folder, store: &Store) -> BTreeSet<String> {
     let line = |state: &State<'_>| {
         let (word, why) = state_and_reason(state);
         format!("{} is {word}: {why}", name(state))
     };
-    store.states().iter().map(line).collect()
+    let mut facts: BTreeSet<String> = store.states().iter().map(line).collect();
+    facts.insert(format!("injectors: {}", injectors(folder, store)));
+    facts.insert(format!("excluded namespaces: {}", excluded(store)));
+    facts.extend(notes(store));
+    facts
+}
+
+/// The first names of a list, and how many more there are.
+pub(super) fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().checked_sub(SHOWN) {
+        Some(more @ 1..) => format!("{shown} and {more} more"),
+        Some(0) | None => shown,
+    }
 }
 
 fn states_table(store: &Store) -> String {
@@ -116,12 +139,7 @@ fn read(folder: &Folder, store: &Store) -> String {
     text.push_str(&store.counts().map(count).join(", "));
     let (_, lost) = store.nodes().counts();
     if lost > 0 {
-        let rests = if store.nodes().rule_rests() {
-            ", too many to be true: ignored"
-        } else {
-            ""
-        };
-        text.push_str(&format!(" ({lost} of the Nodes lost{rests})"));
+        text.push_str(&format!(" ({lost} of the Nodes lost)"));
     }
     let ignored = folder.ignored();
     if !ignored.is_empty() {
@@ -164,8 +182,24 @@ fn excluded(store: &Store) -> String {
 
 /// What somebody would wonder about later.
 fn notes(store: &Store) -> Vec<String> {
-    let [.., (_, nodes), (_, webhooks)] = store.counts();
+    let [(_, namespaces), .., (_, nodes), (_, webhooks)] = store.counts();
     let mut notes = Vec::new();
+    let (_, lost) = store.nodes().counts();
+    if store.counts().iter().all(|(_, count)| *count == 0) {
+        let note = "no object was found: expected *.yaml, *.yml or *.json files directly in the \
+                    folder";
+        return vec![note.to_owned()];
+    }
+    if namespaces == 0 {
+        let note = "no Namespace was found: pods are refused until theirs is there";
+        notes.push(note.to_owned());
+    }
+    if store.nodes().rule_rests() {
+        notes.push(format!(
+            "{lost} of {nodes} Nodes look lost, which is too many to be true, so that nodes are \
+             not looked at"
+        ));
+    }
     if nodes == 0 {
         notes.push("no Node was found, so that nodes are not looked at".to_owned());
     }
@@ -199,19 +233,27 @@ fn notes(store: &Store) -> Vec<String> {
     notes
 }
 
-/// A review to try: one of those beside the folder, else a name to fill in.
-fn review(folder: &Path) -> String {
-    let reviews = folder
-        .parent()
-        .unwrap_or_else(|| Path::new("."))
-        .join("reviews");
-    let entries = std::fs::read_dir(&reviews).into_iter().flatten().flatten();
-    let files = entries
-        .map(|entry| entry.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "json"));
-    match files.min() {
-        Some(first) => first.display().to_string(),
-        None => "REVIEW.json".to_owned(),
+/// A review to try: one of those beside the folder.
+fn review(folder: &Path) -> Option<PathBuf> {
+    let beside = match folder.parent() {
+        Some(parent) if folder.file_name().is_some() => parent.join("reviews"),
+        Some(_) | None => folder.join("../reviews"),
+    };
+    let entries = std::fs::read_dir(beside).ok()?.flatten();
+    let files = entries.map(|entry| entry.path());
+    files
+        .filter(|file| file.extension().is_some_and(|end| end == "json"))
+        .min()
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,".contains(c);
+    if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 

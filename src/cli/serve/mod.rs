@@ -220,16 +220,16 @@ fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrap
 async fn follow(mut folder: Folder, cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut looks = tokio::time::interval(folder::INTERVAL);
     let mut last_problem = String::new();
+    let mut facts = greeting::facts(&folder, &cluster.read());
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
         let look = tokio::task::spawn_blocking(move || (folder.look(), folder)).await;
         let Ok((look, same)) = look else { return };
         folder = same;
         report(&look, &mut last_problem);
         if let Some(store) = look.store {
-            let before = greeting::states(&cluster.read());
+            let before = std::mem::replace(&mut facts, greeting::facts(&folder, &store));
             cluster.replace(store);
-            let after = greeting::states(&cluster.read());
-            for line in after.difference(&before) {
+            for line in facts.difference(&before) {
                 tracing::info!("{line}");
             }
         }
@@ -238,11 +238,18 @@ async fn follow(mut folder: Folder, cluster: Arc<Cluster>, stop: CancellationTok
 
 fn report(look: &Look, last_problem: &mut String) {
     if !look.read.is_empty() {
-        tracing::info!(files = look.read.join(", "), "read again");
+        tracing::info!(files = greeting::some(&look.read), "read again");
+    }
+    if !look.gone.is_empty() {
+        tracing::info!(files = greeting::some(&look.gone), "no longer there");
+    }
+    for kind in &look.ignored {
+        tracing::info!(kind, "this kind is not looked at");
     }
     for problem in &look.problems {
         let problem = problem.to_string();
-        if *last_problem != problem {
+        // Told again to somebody who edits another file and waits for it to count.
+        if *last_problem != problem || !look.read.is_empty() {
             tracing::warn!("{problem}; what was read before stays in force");
             *last_problem = problem;
         }

@@ -1,18 +1,36 @@
 //! The configuration as people write it: the types that the parser fills and that the JSON
 //! Schema is made from. Nothing here is checked beyond its shape; [`super::profile`] does that.
 
+mod either;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_saphyr::Spanned;
+
+use crate::yaml::Plain;
 
 /// The one value of `apiVersion`.
 pub const API_VERSION: &str = "meshgate.io/v1alpha1";
 /// The one value of `kind`.
 pub const KIND: &str = "Configuration";
+
+/// Stands for the instance in a fallback's name.
+pub(super) const INSTANCE: &str = "{instance}";
+
+// Limits far above what people write: looking for dead rules compares every rule with every
+// earlier one, value by value.
+/// Most injectors in a configuration.
+pub const MAX_INJECTORS: usize = 64;
+/// Most rules in a profile.
+pub const MAX_RULES: usize = 100;
+/// Most terms in a rule or set.
+pub const MAX_TERMS: usize = 16;
+/// Most sets in a profile.
+pub const MAX_SETS: usize = 32;
+/// Most values that the terms of a profile name together.
+pub const MAX_VALUES: usize = 1_000;
 
 /// What meshgate waits for, and where.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -26,7 +44,7 @@ pub struct ConfigurationSpec {
     #[schemars(with = "String", extend("const" = KIND))]
     pub kind: Spanned<String>,
     /// The injectors that count here, in the order in which refusals name them.
-    #[schemars(with = "Vec<InjectorSpec>", length(min = 1))]
+    #[schemars(with = "Vec<InjectorSpec>", length(min = 1, max = MAX_INJECTORS))]
     pub injectors: Spanned<Vec<Spanned<InjectorSpec>>>,
     /// Namespaces that are never looked at, besides kube-system, kube-public, kube-node-lease
     /// and meshgate's own.
@@ -60,14 +78,15 @@ pub struct InjectorSpec {
     /// How the Service of one copy of the injector (an Istio revision) is found.
     pub instances: Option<InstancesSpec>,
     /// Switches that rules and sets may depend on, with their values.
-    pub options: Option<BTreeMap<String, bool>>,
+    #[schemars(with = "Option<BTreeMap<String, bool>>")]
+    pub options: Option<BTreeMap<String, Spanned<Plain<bool>>>>,
     /// Namespaces in which the injector acts.
     pub namespaces: Option<NamespacesSpec>,
     /// Which pods require the injector: the first rule whose `when` holds decides.
-    #[schemars(with = "Option<Vec<RuleSpec>>", length(min = 1))]
+    #[schemars(with = "Option<Vec<RuleSpec>>", length(min = 1, max = MAX_RULES))]
     pub rules: Option<Spanned<Vec<Spanned<RuleSpec>>>>,
     /// What a pod holds once the injector was at work: any one of these sets suffices.
-    #[schemars(with = "Option<Vec<MeshedSpec>>", length(min = 1))]
+    #[schemars(with = "Option<Vec<MeshedSpec>>", length(min = 1, max = MAX_SETS))]
     pub meshed: Option<Spanned<Vec<Spanned<MeshedSpec>>>>,
     /// What makes the injector pass a pod by.
     pub skips: Option<SkipsSpec>,
@@ -77,7 +96,7 @@ pub struct InjectorSpec {
     pub cni: Option<CniSpec>,
     /// Usable endpoints that are wanted before pods are admitted (1).
     #[schemars(with = "Option<u32>", range(min = 1))]
-    pub minimum: Option<Spanned<u32>>,
+    pub minimum: Option<Spanned<Plain<u32>>>,
     /// How it is known that the injector can be called (endpoints).
     pub readiness: Option<ReadinessSource>,
     /// One more sentence for refusals by the check.
@@ -188,7 +207,7 @@ pub struct RuleSpec {
     #[schemars(with = "Option<String>")]
     pub option: Option<Spanned<String>>,
     /// Terms that must all hold. None at all always holds, behind an `option` only.
-    #[schemars(with = "Vec<TermSpec>")]
+    #[schemars(with = "Vec<TermSpec>", length(max = MAX_TERMS))]
     pub when: Spanned<Vec<Spanned<TermSpec>>>,
     /// What follows.
     pub then: Outcome,
@@ -217,24 +236,30 @@ pub enum Outcome {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TermSpec {
     /// A label of the pod.
-    pub pod_label: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub pod_label: Option<Spanned<String>>,
     /// An annotation of the pod.
-    pub pod_annotation: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub pod_annotation: Option<Spanned<String>>,
     /// A label of its namespace.
-    pub namespace_label: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub namespace_label: Option<Spanned<String>>,
     /// An annotation of its namespace.
-    pub namespace_annotation: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub namespace_annotation: Option<Spanned<String>>,
     /// The value is one of these; an absent key is not.
     #[serde(rename = "in")]
-    #[schemars(length(min = 1))]
-    pub one_of: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub one_of: Option<Spanned<Vec<Spanned<String>>>>,
     /// The value is none of these; an absent key is none of them.
-    #[schemars(length(min = 1))]
-    pub not_in: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub not_in: Option<Spanned<Vec<Spanned<String>>>>,
     /// The key is there (true) or not (false). An empty value is a value.
-    pub exists: Option<bool>,
+    #[schemars(with = "Option<bool>")]
+    pub exists: Option<Plain<bool>>,
     /// Compare without case (ASCII). For `in` and `notIn` on annotations.
-    pub fold: Option<bool>,
+    #[schemars(with = "Option<bool>")]
+    pub fold: Option<Spanned<Plain<bool>>>,
 }
 
 /// One way in which a pod can hold the sidecar: all of it must be there.
@@ -242,13 +267,14 @@ pub struct TermSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MeshedSpec {
     /// The set counts only for pods on which all these terms hold.
-    #[schemars(with = "Option<Vec<TermSpec>>", length(min = 1))]
+    #[schemars(with = "Option<Vec<TermSpec>>", length(min = 1, max = MAX_TERMS))]
     pub when: Option<Spanned<Vec<Spanned<TermSpec>>>>,
     /// The set counts only while this switch is on.
     #[schemars(with = "Option<String>")]
     pub option: Option<Spanned<String>>,
     /// A container that runs beside the others, natively or not.
-    pub sidecar: Option<SidecarSpec>,
+    #[schemars(with = "Option<SidecarSpec>")]
+    pub sidecar: Option<Spanned<SidecarSpec>>,
     /// Images of that container that are only placeholders.
     #[schemars(with = "Option<Vec<String>>", length(min = 1))]
     pub not_image: Option<Spanned<Vec<Spanned<String>>>>,
@@ -267,13 +293,15 @@ pub struct SkipsSpec {
 }
 
 /// The init container that fails where the node's network plugin was late.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ValidatorSpec {
     /// Its name.
-    pub container: String,
+    #[schemars(with = "String")]
+    pub container: Spanned<String>,
     /// The exit code that says so.
-    pub exit_code: i32,
+    #[schemars(with = "i32")]
+    pub exit_code: Plain<i32>,
     /// Whether meshgate replaces such pods; `disabled` where the injector does it itself.
     #[serde(default)]
     pub repair: Repair,
@@ -291,16 +319,18 @@ pub enum Repair {
 }
 
 /// The injector's network plugin on each node.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CniSpec {
     /// Where its pods may be.
-    #[schemars(length(min = 1))]
-    pub namespaces: Vec<String>,
-    /// The labels they carry.
-    pub pod_label: BTreeMap<String, String>,
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    pub namespaces: Spanned<Vec<Spanned<String>>>,
+    /// The labels they carry, one at least.
+    #[schemars(with = "BTreeMap<String, String>", extend("minProperties" = 1))]
+    pub pod_label: Spanned<BTreeMap<String, String>>,
     /// The start-up taint that waits for it.
-    pub taint: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub taint: Option<Spanned<String>>,
 }
 
 /// Which copy of an injector: a constant, or the value of a key.
@@ -310,7 +340,7 @@ pub enum InstanceSpec {
     /// Always this one.
     Constant(String),
     /// The value of the key.
-    Key(KeySpec),
+    Key(Box<KeySpec>),
 }
 
 /// One key on the pod or its namespace: exactly one of the four.
@@ -318,13 +348,17 @@ pub enum InstanceSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeySpec {
     /// A label of the pod.
-    pub pod_label: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub pod_label: Option<Spanned<String>>,
     /// An annotation of the pod.
-    pub pod_annotation: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub pod_annotation: Option<Spanned<String>>,
     /// A label of its namespace.
-    pub namespace_label: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub namespace_label: Option<Spanned<String>>,
     /// An annotation of its namespace.
-    pub namespace_annotation: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub namespace_annotation: Option<Spanned<String>>,
 }
 
 /// A container by its name, or by how its name begins.
@@ -334,7 +368,7 @@ pub enum SidecarSpec {
     /// The name.
     Name(String),
     /// How it begins.
-    Prefix(PrefixSpec),
+    Prefix(Box<PrefixSpec>),
 }
 
 /// How a container's name begins.
@@ -344,41 +378,3 @@ pub struct PrefixSpec {
     /// The beginning.
     pub prefix: String,
 }
-
-/// A text, or a mapping: serde's untagged enums would lose place and reason of an error.
-macro_rules! text_or_mapping {
-    ($name:ident, $text:ident, $mapping:ident, $expecting:literal) => {
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct TextOrMapping;
-                impl<'de> Visitor<'de> for TextOrMapping {
-                    type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($expecting)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        Ok($name::$text(text.to_owned()))
-                    }
-                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<$name, A::Error> {
-                        let mapping = Deserialize::deserialize(MapAccessDeserializer::new(map))?;
-                        Ok($name::$mapping(mapping))
-                    }
-                }
-                deserializer.deserialize_any(TextOrMapping)
-            }
-        }
-    };
-}
-
-text_or_mapping!(
-    InstanceSpec,
-    Constant,
-    Key,
-    "a name, or one key such as {podLabel: KEY}"
-);
-text_or_mapping!(
-    SidecarSpec,
-    Name,
-    Prefix,
-    "a container's name, or {prefix: TEXT}"
-);

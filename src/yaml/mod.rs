@@ -3,13 +3,26 @@
 //! Owns the parser's options (limits, duplicate keys, quoting) and the wording of its errors.
 //! Knows nothing of what the documents mean.
 
+mod plain;
+mod wording;
+
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Budget, Error, Location, Options, options::DuplicateKeyPolicy};
 
+pub use self::plain::Plain;
+pub use self::wording::without_quotes;
+
 /// Largest input that is looked at, in bytes. Ten thousand Namespaces fit.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Most values in one document.
+const MAX_VALUES: usize = 250_000;
+
+/// Deepest nesting. The parser recurses, and an unoptimised build uses the two megabytes of a
+/// thread's stack at about ninety levels; a pod has twenty at most.
+const MAX_LEVELS: usize = 48;
 
 /// A problem at a place in a file: `FILE:LINE:COLUMN: PROBLEM`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +90,16 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// The same text for the reader that lets no key stand twice and no list stand for a mapping;
+    /// the one of JSON does. JSON is YAML but for surrogate pairs.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self {
+            syntax: Syntax::Yaml,
+            ..self
+        }
+    }
+
     /// The name of the file, as errors show it.
     pub fn origin(&self) -> &'a str {
         self.origin
@@ -87,9 +110,15 @@ impl<'a> Document<'a> {
         self.text
     }
 
-    /// The line in the file where it begins, from 1.
+    /// The line in the file where its content begins, from 1.
     pub fn line(&self) -> u64 {
-        self.lines_before + 1
+        let is_content = |line: &str| !is_marker(line) && !is_blank(line);
+        let before = self
+            .text
+            .lines()
+            .take_while(|line| !is_content(line))
+            .count();
+        self.lines_before + 1 + before as u64
     }
 
     /// A problem of the document as a whole.
@@ -110,102 +139,32 @@ impl<'a> Document<'a> {
                 origin: self.origin.to_owned(),
                 line: self.lines_before + error.line() as u64,
                 column: error.column().max(1) as u64,
-                problem: without_place(&error.to_string()),
+                problem: wording::of_json(&error),
             }),
         }
     }
 
     /// True when there is nothing but comments and white space.
     fn is_blank(&self) -> bool {
-        self.text.lines().all(|line| {
-            let line = line.trim();
-            line.is_empty() || line.starts_with('#') || line.starts_with('%')
-        })
+        self.text.lines().all(is_blank)
     }
 
     fn describe(&self, error: &Error) -> ParseError {
         let error = innermost(error);
         let location = error.location().unwrap_or(Location::UNKNOWN);
-        ParseError::new(self, location, self.problem(error, location))
+        let rest = self.from(location);
+        ParseError::new(self, location, wording::problem(error, rest))
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "the parser's own wording is fine elsewhere"
-    )]
-    fn problem(&self, error: &Error, location: Location) -> String {
-        match error {
-            Error::SerdeUnknownField {
-                field, expected, ..
-            } => {
-                format!(
-                    "unknown key \"{field}\", expected one of {}",
-                    expected.join(", ")
-                )
-            }
-            Error::SerdeUnknownVariant {
-                variant, expected, ..
-            } => {
-                format!(
-                    "found \"{variant}\", expected one of {}",
-                    expected.join(", ")
-                )
-            }
-            Error::SerdeMissingField { field, .. } => format!("key \"{field}\" is missing here"),
-            Error::DuplicateMappingKey { key, .. } => match key {
-                Some(key) => format!("key \"{key}\" is there twice, expected once"),
-                None => "a key is there twice, expected once".to_owned(),
-            },
-            Error::SerdeInvalidType {
-                unexpected,
-                expected,
-                ..
-            }
-            | Error::SerdeInvalidValue {
-                unexpected,
-                expected,
-                ..
-            } => {
-                format!("found {unexpected}, expected {expected}")
-            }
-            Error::QuotingRequired { value, .. } => {
-                format!("found {value} without quotes, expected a text: write \"{value}\"")
-            }
-            Error::Unexpected { expected, .. } => {
-                format!("found {}, expected {expected}", self.found(location))
-            }
-            Error::NullIntoString { .. } => "found nothing, expected a text".to_owned(),
-            Error::InvalidScalar { ty, .. } => {
-                format!("found {}, expected {ty}", self.found(location))
-            }
-            Error::Eof { .. } => "the file ends in the middle of something".to_owned(),
-            Error::Message { msg, .. } => msg.clone(),
-            other => {
-                let text = other.render_with_options(plain());
-                without_place(text.lines().next().unwrap_or("not YAML"))
-            }
-        }
-    }
-
-    /// The piece of text at a location, for "found …".
-    fn found(&self, location: Location) -> String {
+    /// The rest of the line from a location on.
+    fn from(&self, location: Location) -> &'a str {
         let line = usize::try_from(location.line().saturating_sub(1)).unwrap_or(usize::MAX);
         let column = usize::try_from(location.column().saturating_sub(1)).unwrap_or(usize::MAX);
-        let rest: String = self
-            .text
-            .lines()
-            .nth(line)
-            .unwrap_or("")
-            .chars()
-            .skip(column)
-            .take(40)
-            .collect();
-        let rest = rest.trim();
-        if rest.is_empty() {
-            "nothing".to_owned()
-        } else {
-            format!("\"{rest}\"")
-        }
+        let line = self.text.lines().nth(line).unwrap_or_default();
+        let start = line.char_indices().nth(column).map(|(start, _)| start);
+        start
+            .and_then(|start| line.get(start..))
+            .unwrap_or_default()
     }
 }
 
@@ -218,21 +177,26 @@ impl<'a> Document<'a> {
 /// # Errors
 /// The file is larger than [`MAX_BYTES`] or not UTF-8.
 pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a>>, ParseError> {
-    let whole = |line: u64, problem: String| ParseError {
+    let whole = |line: u64, column: u64, problem: String| ParseError {
         origin: origin.to_owned(),
         line,
-        column: 1,
+        column,
         problem,
     };
     if bytes.len() > MAX_BYTES {
         let problem = format!("found {} bytes, expected {MAX_BYTES} at most", bytes.len());
-        return Err(whole(1, problem));
+        return Err(whole(1, 1, problem));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let before = String::from_utf8_lossy(before);
+        let (line, column) = match before.rsplit_once('\n') {
+            Some((above, line)) => (above.matches('\n').count() + 2, line.chars().count() + 1),
+            None => (1, before.chars().count() + 1),
+        };
         whole(
             line as u64,
+            column as u64,
             "found bytes that are not UTF-8, expected text".to_owned(),
         )
     })?;
@@ -244,14 +208,6 @@ pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a
         }]);
     }
     Ok(split(origin, text))
-}
-
-/// Parsers end their messages with the place, which comes first here.
-fn without_place(message: &str) -> String {
-    message
-        .rsplit_once(" at line ")
-        .map_or(message, |(problem, _)| problem)
-        .to_owned()
 }
 
 fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
@@ -272,6 +228,12 @@ fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
     documents.push(document(start, offset, lines_before));
     documents.retain(|document| !document.without_marker().is_blank());
     documents
+}
+
+/// True for a line of white space, a comment or a directive.
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with(['#', '%'])
 }
 
 impl Document<'_> {
@@ -302,17 +264,15 @@ fn innermost(error: &Error) -> &Error {
     }
 }
 
-fn plain() -> serde_saphyr::RenderOptions<'static> {
-    serde_saphyr::render_options! { snippets: serde_saphyr::SnippetMode::Off }
-}
-
 fn options() -> Options {
     let budget: Option<Budget> = serde_saphyr::budget! {
         max_reader_input_bytes: Some(MAX_BYTES),
         max_events: 2_000_000,
         max_aliases: 1_000,
         max_anchors: 1_000,
-        max_depth: 100,
+        max_depth: MAX_LEVELS,
+        flow_nesting_limit: MAX_LEVELS,
+        max_nodes: MAX_VALUES,
         max_documents: 2,
     };
     serde_saphyr::options! {
@@ -329,3 +289,6 @@ fn options() -> Options {
         with_snippet: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

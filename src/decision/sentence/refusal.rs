@@ -1,0 +1,245 @@
+//! The refusals that concern one injector: what is wrong and what to do.
+
+use crate::decision::meshed::Flaw;
+use crate::decision::pod::PodView;
+use crate::decision::requirement::Claim;
+use crate::decision::{Looked, Readiness};
+use crate::injector::profile::{MeshedSet, Profile};
+use crate::injector::rule::{Term, Test};
+use crate::injector::shown;
+
+use super::{later, push, requires, state, subject, wanted};
+
+/// Said of pods that look like Windows pods and are not exempt for it (case 34).
+fn windows_note(pod: &PodView<'_>) -> &'static str {
+    if pod.hints_at_windows() {
+        "; node affinity or a runtime class does not exempt a Windows pod, spec.os.name or \
+         nodeSelector kubernetes.io/os does"
+    } else {
+        ""
+    }
+}
+
+/// A required injector has too few usable endpoints, or cannot be connected to.
+pub(in crate::decision) fn not_usable(
+    pod: &PodView<'_>,
+    namespace: &str,
+    claim: &Claim<'_>,
+    looked: &Looked<'_>,
+) -> String {
+    let profile = &claim.injector.profile;
+    let mut text = requires(pod, namespace, claim);
+    let (once, place) = match looked {
+        Looked::Endpoints { service, .. } => {
+            let once = if profile.minimum > 1 {
+                "once they are"
+            } else {
+                "once one is"
+            };
+            (once, service.namespace.as_str())
+        }
+        Looked::Probe { .. } | Looked::Assumed => {
+            ("once it answers", profile.service.namespace.as_str())
+        }
+    };
+    let advice = format!("{}, see kubectl -n {place} get pods", later(pod, once));
+    push(
+        &mut text,
+        format_args!(
+            " but {}; {advice}{}",
+            state(profile, looked),
+            windows_note(pod)
+        ),
+    );
+    text
+}
+
+/// No webhook entry of the injector in the cluster.
+pub(in crate::decision) fn not_installed(
+    pod: &PodView<'_>,
+    namespace: &str,
+    claim: &Claim<'_>,
+) -> String {
+    let profile = &claim.injector.profile;
+    let mut entry = match &profile.webhook {
+        Some(name) => format!("an entry {}", name.as_str()),
+        None => "an entry of it".to_owned(),
+    };
+    // Others use the same name: it may well be there, with another path.
+    if let Some(path) = &profile.path {
+        push(&mut entry, format_args!(" with path {path}"));
+    }
+    let requires = requires(pod, namespace, claim);
+    let later = later(pod, "once it is installed, or once nothing requires it");
+    format!(
+        "{requires} but {} is not installed: no MutatingWebhookConfiguration has {entry}; {later}",
+        claim.name()
+    )
+}
+
+/// No webhook configuration carries the instance.
+pub(in crate::decision) fn no_instance(
+    pod: &PodView<'_>,
+    namespace: &str,
+    claim: &Claim<'_>,
+) -> String {
+    let instance = shown(claim.instance().unwrap_or_default());
+    let labels = claim
+        .injector
+        .profile
+        .instances
+        .iter()
+        .flat_map(|i| &i.webhook_labels);
+    let labels: Vec<String> = labels.map(|label| format!("{label}={instance}")).collect();
+    let requires = requires(pod, namespace, claim);
+    let later = later(pod, "once one does");
+    format!(
+        "{requires} but no MutatingWebhookConfiguration carries the label {}; {later}, kubectl \
+         get mutatingwebhookconfigurations --show-labels lists those that are installed",
+        labels.join(" or ")
+    )
+}
+
+/// A value that the injector does not know.
+pub(in crate::decision) fn invalid(
+    pod: &PodView<'_>,
+    namespace: &str,
+    claim: &Claim<'_>,
+) -> String {
+    let name = claim.name();
+    let Some(term) = culprit(claim) else {
+        return format!(
+            "{} has a value that {name} does not know",
+            subject(pod, namespace)
+        );
+    };
+    let who = if term.key.place.is_on_pod() {
+        subject(pod, namespace)
+    } else {
+        format!("Namespace {namespace}")
+    };
+    let value = shown(term.value(&claim.marks).unwrap_or_default());
+    format!(
+        "{who} has {} {}={value}, which {name} does not know, so that it would never inject this \
+         pod; accepted values are {}",
+        term.key.place.noun(),
+        term.key.name,
+        accepted(&claim.injector.profile, term).join(", ")
+    )
+}
+
+/// The term whose value is the unknown one: what is there and in none of the known values, else
+/// the last whose key is there.
+fn culprit<'a>(claim: &Claim<'a>) -> Option<&'a Term> {
+    let there = |term: &&Term| term.value(&claim.marks).is_some();
+    let unknown = |term: &&Term| there(term) && matches!(term.test, Test::NotIn(_));
+    let terms = &claim.rule.when;
+    let last = || terms.iter().rev().find(there);
+    terms.iter().find(unknown).or_else(last)
+}
+
+/// All values of a key that the profile names, less the empty one.
+fn accepted<'p>(profile: &'p Profile, of: &Term) -> Vec<&'p str> {
+    let terms = profile.rules.iter().flat_map(|rule| &rule.when);
+    let values = terms
+        .filter(|term| term.key == of.key)
+        .filter_map(|term| term.test.values());
+    let mut accepted: Vec<&str> = Vec::new();
+    for value in values.flat_map(|values| &values.list) {
+        if !value.is_empty() && !accepted.contains(&value.as_str()) {
+            accepted.push(value);
+        }
+    }
+    accepted
+}
+
+/// The final pod lacks what the injector adds.
+pub(in crate::decision) fn not_meshed(
+    pod: &PodView<'_>,
+    namespace: &str,
+    claim: &Claim<'_>,
+    flaw: &Flaw<'_>,
+) -> String {
+    let profile = &claim.injector.profile;
+    let name = claim.name();
+    let mut text = requires(pod, namespace, claim);
+    let what = match flaw {
+        Flaw::InitMissing(names) => {
+            format!(
+                "init container {} is missing from the pod",
+                names.join(" or ")
+            )
+        }
+        Flaw::Placeholder(container, image) => format!(
+            "the image of container {} is still the placeholder {image}: {name}'s webhook did not \
+             fill it in",
+            shown(container)
+        ),
+        Flaw::NotRestartable(container) => format!(
+            "{} is an init container without restartPolicy Always, which ends before the pod \
+             starts: another webhook may have removed that field",
+            shown(container)
+        ),
+        Flaw::Missing(Some(set)) => format!(
+            "the pod has no {}: {name}'s webhook did not add it",
+            wanted_with_place(set)
+        ),
+        Flaw::Missing(None) => "its configuration names no container for such a pod".to_owned(),
+    };
+    push(&mut text, format_args!(" but {what}"));
+    if let Some(foreign) = skipped_for(profile, pod) {
+        push(
+            &mut text,
+            format_args!(
+                "; {name} passes by pods with container {foreign}, so that one pod cannot have both"
+            ),
+        );
+    }
+    if let Some(hint) = &profile.hint {
+        push(&mut text, format_args!("; {hint}"));
+    }
+    text
+}
+
+/// Where to look for what the injector did: where it is, not where it usually is.
+pub(in crate::decision) fn see_logs(
+    pod: &PodView<'_>,
+    claim: &Claim<'_>,
+    readiness: &Readiness<'_>,
+) -> String {
+    let place = match readiness {
+        Readiness::Usable(Looked::Endpoints { service, .. })
+        | Readiness::NotUsable(Looked::Endpoints { service, .. }) => &service.namespace,
+        Readiness::Usable(_)
+        | Readiness::NotUsable(_)
+        | Readiness::NotInstalled
+        | Readiness::NoInstance => &claim.injector.profile.service.namespace,
+    };
+    let note = windows_note(pod);
+    format!("; see kubectl -n {place} get pods and the logs there{note}")
+}
+
+/// A container in the pod that makes the injector pass it by.
+fn skipped_for<'p>(profile: &'p Profile, pod: &PodView<'_>) -> Option<&'p str> {
+    let names = || {
+        pod.containers()
+            .iter()
+            .chain(pod.init_containers())
+            .map(|c| &*c.name)
+    };
+    profile
+        .skips
+        .iter()
+        .map(String::as_str)
+        .find(|skip| names().any(|name| name == *skip))
+}
+
+fn wanted_with_place(set: &MeshedSet) -> String {
+    match &set.sidecar {
+        Some(name) => format!(
+            "container {name} (looked for in containers, and in initContainers with \
+             restartPolicy Always)"
+        ),
+        None => wanted(set),
+    }
+}

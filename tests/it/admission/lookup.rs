@@ -1,0 +1,127 @@
+//! Live look-ups that fail in every way: they panic, never answer, or answer too late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use hyper::StatusCode;
+use meshgate::cluster::live::Fetch;
+use meshgate::cluster::slim;
+use meshgate::metrics::Hook;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::hooks::answer::Verdict;
+use crate::hooks::{self, HOOKS, Hooks, path};
+use crate::support::client::Protocol;
+use crate::support::eventually;
+
+/// A namespace that requires nothing.
+fn plain(name: &str) -> slim::Namespace {
+    slim::Namespace {
+        metadata: slim::Metadata {
+            name: name.to_owned(),
+            ..slim::Metadata::default()
+        },
+    }
+}
+
+/// A source that panics so many times, when asked or when polled, and works afterwards.
+fn panicking(times: u64, when_polled: bool) -> Fetch {
+    let calls = Arc::new(AtomicU64::new(0));
+    Arc::new(move |name| {
+        let fails = calls.fetch_add(1, Ordering::Relaxed) < times;
+        assert!(!fails || when_polled, "the source is broken");
+        async move {
+            assert!(!fails, "the source is broken");
+            Ok(Some(plain(&name)))
+        }
+        .boxed()
+    })
+}
+
+#[tokio::test]
+async fn a_panic_is_a_500_for_its_request_and_the_next_one_is_served() {
+    for when_polled in [false, true] {
+        for protocol in [Protocol::H1, Protocol::H2] {
+            let hooks = Hooks::start(panicking(2, when_polled)).await;
+            let mut client = hooks.client(protocol).await;
+            let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+            for hook in HOOKS {
+                let answer = hooks::send(&mut client, hook, review.clone()).await;
+                assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+                assert!(!answer.text().contains("broken"), "{}", answer.text());
+            }
+            let answer = hooks::send(&mut client, Hook::Gate, review).await;
+            assert_eq!(
+                answer.status,
+                StatusCode::OK,
+                "the same connection, the same namespace"
+            );
+            assert!(answer.text().contains("not_required"));
+        }
+    }
+}
+
+/// A source that counts who waits and never answers.
+fn silent() -> Fetch {
+    Arc::new(|_| std::future::pending().boxed())
+}
+
+#[tokio::test]
+async fn an_answer_comes_inside_half_of_the_webhooks_timeout() {
+    let hooks = Hooks::start(silent()).await;
+    let mut client = hooks.client(Protocol::H1).await;
+    let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+    for hook in HOOKS {
+        let path = format!("{}?timeout=1s", path(hook));
+        let begin = Instant::now();
+        let answer = client.post(&path, "application/json", review.clone()).await;
+        let took = begin.elapsed();
+        let mut wrong = Vec::new();
+        let found = Verdict::of(hook, "u", &answer, &mut wrong).unwrap();
+        assert_eq!(wrong, [""; 0]);
+        assert_eq!((found.code, &*found.reason), (503, "deadline_exceeded"));
+        assert!(found.message.contains("shop"), "{}", found.message);
+        assert!(took < Duration::from_secs(1), "took {took:?}");
+    }
+    let begin = Instant::now();
+    let answer = hooks::send(&mut client, Hook::Gate, review).await;
+    let mut wrong = Vec::new();
+    let found = Verdict::of(Hook::Gate, "u", &answer, &mut wrong).unwrap();
+    assert_eq!((found.code, &*found.reason), (503, "namespace_unknown"));
+    assert!(begin.elapsed() < Duration::from_millis(2_500));
+}
+
+#[tokio::test]
+async fn many_requests_for_one_namespace_share_one_look_up_and_its_failure() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let fetch: Fetch = Arc::new(move |_| {
+        let gate = Arc::clone(&gate);
+        async move {
+            let _permit = gate.acquire().await.unwrap();
+            panic!("the source is broken");
+        }
+        .boxed()
+    });
+    let hooks = Hooks::start(fetch).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..4 {
+        let mut client = hooks.client(Protocol::H1).await;
+        calls.spawn(async move {
+            let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+            hooks::send(&mut client, Hook::Gate, review).await
+        });
+    }
+    eventually("a look-up", async || hooks.live.count() > 0).await;
+    opened.add_permits(100);
+    while let Some(answer) = calls.join_next().await {
+        assert_eq!(answer.unwrap().status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+    let mut client = hooks.client(Protocol::H1).await;
+    let known = hooks::review("u", "kube-system", hooks::plain_pod("x-")).to_string();
+    let answer = hooks::send(&mut client, Hook::Gate, known).await;
+    assert_eq!(answer.status, StatusCode::OK);
+}
