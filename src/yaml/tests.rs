@@ -28,7 +28,7 @@ fn error(bytes: &[u8]) -> Option<String> {
         Ok(documents) => documents,
         Err(error) => return Some(error.to_string()),
     };
-    let mut errors = documents.iter().map(super::Document::parse::<Shape>);
+    let mut errors = documents.iter().map(Document::parse::<Shape>);
     errors.find_map(Result::err).map(|error| error.to_string())
 }
 
