@@ -26,13 +26,13 @@ bench-decision: ## Gate A: what a decision costs, against skipping the same JSON
 	$(CARGO) bench --locked --bench decision
 
 bench: ## Gate B: what a request costs, against a no-op server (needs h2load, curl, taskset)
-	$(CARGO) build --locked --release --bins --examples
-	target/release/examples/bench-http
+	$(CARGO) build --locked --profile dist --bins --examples
+	target/dist/examples/bench-http
 
 bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	cd benches/peers && CGO_ENABLED=0 go build -trimpath -o ../../target/peers/controller-runtime .
-	$(CARGO) build --locked --release --bins --examples
-	target/release/examples/bench-http --peer target/peers/controller-runtime
+	$(CARGO) build --locked --profile dist --bins --examples
+	target/dist/examples/bench-http --peer target/peers/controller-runtime
 
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run

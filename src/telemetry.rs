@@ -70,6 +70,8 @@ pub fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
     let (writer, worker) = NonBlockingBuilder::default()
         .lossy(true)
+        // Room is made for all of them at once.
+        .buffered_lines_limit(2_000)
         .thread_name("log")
         .finish(io::stderr());
     let lines = fmt()

@@ -79,6 +79,10 @@ impl Place {
         };
         // The first start makes the certificates and gives the answer to imitate.
         let server = Server::start(&place, &Kind::Meshgate)?;
+        // It listens before it has made them.
+        while !place.path("certs/tls.key").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let url = format!("https://{}/mutate/pods", server.address);
         let answer = Command::new("curl")
             .args(["-sS", "--fail", "--cacert"])

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::injector::one_line;
 
-use super::review::API_VERSION;
+use super::review::{API_VERSION, MAX_UID};
 
 /// Why a request could not be answered with a review.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,9 @@ pub enum BadCall {
     /// No `uid` in the request.
     #[error("the review's request has no uid")]
     NoUid,
+    /// A `uid` that is none: it would be echoed.
+    #[error("the review's uid has {0} bytes, expected {MAX_UID} at most")]
+    LongUid(usize),
     /// Not `application/json`.
     #[error("content type {0}, expected application/json")]
     ContentType(String),
@@ -51,6 +54,9 @@ pub enum BadCall {
     /// It did not come whole.
     #[error("the body could not be read: {0}")]
     CutOff(String),
+    /// It came too slowly while others waited for its place in memory.
+    #[error("the body came too slowly")]
+    Stalled,
     /// It did not come in time.
     #[error("the body was not there within {0:?}")]
     TooSlow(Duration),
@@ -74,12 +80,13 @@ impl BadCall {
             | Self::NoVersion
             | Self::NoRequest
             | Self::NoUid
+            | Self::LongUid(_)
             | Self::CutOff(_) => StatusCode::BAD_REQUEST,
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Path(_) => StatusCode::NOT_FOUND,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::TooSlow(_) | Self::Stalled => StatusCode::REQUEST_TIMEOUT,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One request of either hook: read, look up, decide, answer.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -215,10 +217,25 @@ async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
         .map_err(|error| {
             if error.is::<LengthLimitError>() {
                 BadCall::TooLarge(MAX_BODY)
+            } else if ran_out_of_time(&*error) {
+                BadCall::Stalled
             } else {
                 BadCall::CutOff(error.to_string())
             }
         })
+}
+
+/// Whether the server gave a body up because it came too slowly.
+fn ran_out_of_time(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {

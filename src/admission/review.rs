@@ -22,6 +22,10 @@ use super::reader::{Careful, Quick};
 pub const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
+/// Longest uid, in bytes: the API server's have 36. Answers repeat it, and wait in memory for
+/// clients that do not take them.
+pub(super) const MAX_UID: usize = 253;
+
 #[derive(Deserialize)]
 struct Envelope<'a, R> {
     #[serde(borrow, default, rename = "apiVersion")]
@@ -168,6 +172,9 @@ fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
     let request: Request<'a> = envelope.request.ok_or(BadCall::NoRequest)?.into();
     if request.uid().is_empty() {
         return Err(BadCall::NoUid);
+    }
+    if request.uid().len() > MAX_UID {
+        return Err(BadCall::LongUid(request.uid().len()));
     }
     Ok(request)
 }

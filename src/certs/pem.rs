@@ -33,6 +33,9 @@ pub enum NotPem {
     /// An editor saved it in UTF-16.
     #[error("is UTF-16 text; save it as UTF-8")]
     Utf16,
+    /// A block whose line ends are lost, as when a file goes through a variable unquoted.
+    #[error("has a block that is on one line; its line ends were lost on the way")]
+    OneLine,
     /// A block without its end, as in a file that is still being written.
     #[error(
         "has a {label} block that begins at line {line} and does not end; is the file cut off?"
@@ -59,6 +62,9 @@ pub(super) fn blocks(file: &[u8]) -> Result<Vec<Block>, NotPem> {
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim).zip(1..);
     while let Some((line, number)) = lines.next() {
+        if line.starts_with("-----BEGIN ") && line.contains("-----END ") {
+            return Err(NotPem::OneLine);
+        }
         if let Some(label) = marker(line, "-----BEGIN ") {
             found.push(block(label, number, &mut lines)?);
         }
@@ -105,8 +111,12 @@ fn block<'a>(
     })
 }
 
+/// What stands after BEGIN or END. A whole block on one line is none: what stands there would be a
+/// key, and labels are shown to people.
 fn marker<'a>(line: &'a str, start: &str) -> Option<&'a str> {
-    line.strip_prefix(start)?.strip_suffix("-----")
+    let label = line.strip_prefix(start)?.strip_suffix("-----")?;
+    let is_label = label.len() <= 64 && !label.contains("-----");
+    is_label.then_some(label)
 }
 
 fn text_of(file: &[u8]) -> Result<Cow<'_, str>, NotPem> {
@@ -165,5 +175,24 @@ mod tests {
             })
         );
         assert_eq!(blocks(b"only words").map(|found| found.len()), Ok(0));
+    }
+
+    /// A key without line ends must not become a "label" that is shown.
+    #[test]
+    fn a_block_on_one_line_is_refused_without_repeating_it() {
+        let key = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg";
+        for file in [
+            format!("-----BEGIN PRIVATE KEY----- {key} -----END PRIVATE KEY-----\n"),
+            format!("-----BEGIN PRIVATE KEY-----{key}-----END PRIVATE KEY-----"),
+            format!("-----BEGIN {key}{key}-----\n"),
+        ] {
+            match blocks(file.as_bytes()) {
+                Err(error) => assert!(
+                    !error.to_string().contains(key.get(..16).unwrap()),
+                    "{error}"
+                ),
+                Ok(found) => assert!(found.is_empty()),
+            }
+        }
     }
 }

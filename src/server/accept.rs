@@ -67,6 +67,8 @@ impl<'a> Acceptor<'a> {
         while let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
             match self.server.listener.poll_accept(&mut context) {
                 Poll::Ready(Ok((stream, _))) => self.start(stream, room),
+                // One caller that has gone away again is not the end of those that wait.
+                Poll::Ready(Err(error)) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Poll::Ready(Err(_)) | Poll::Pending => return,
             }
         }

@@ -74,7 +74,7 @@ pub struct ServerArgs {
     pub max_streams: u32,
 
     /// Most bytes of large request bodies in memory at once, beyond 32 KiB for each connection;
-    /// more wait until there is room, none is refused for it
+    /// more wait until there is room
     #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024 * 1024, value_parser = parse_body_memory)]
     pub body_memory: u32,
 }

@@ -116,6 +116,8 @@ impl Server {
             () = acceptor.run() => {}
             () = self.prove_ready() => {}
         }
+        // The driver has its turn first, or those that came since its last one would be missed.
+        tokio::task::yield_now().await;
         acceptor.take_what_waits();
         drop(acceptor);
         drop(self.listener);

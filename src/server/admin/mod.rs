@@ -6,6 +6,7 @@
 
 mod health;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{self, SocketAddr};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -107,14 +108,20 @@ impl Drop for Admin {
 
 async fn serve(listener: TcpListener, answers: Arc<Answers>) {
     let mut connections = JoinSet::new();
+    let mut by_age = VecDeque::new();
     loop {
         while connections.try_join_next().is_some() {}
-        if connections.len() >= MAX_CONNECTIONS {
-            connections.join_next().await;
-        }
+        by_age.retain(|connection: &AbortHandle| !connection.is_finished());
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(serve_one(stream, Arc::clone(&answers)));
+                // Nobody may keep the kubelet waiting: a probe that works is over in no time, so
+                // the oldest connection is the one that does nothing.
+                if by_age.len() >= MAX_CONNECTIONS
+                    && let Some(oldest) = by_age.pop_front()
+                {
+                    oldest.abort();
+                }
+                by_age.push_back(connections.spawn(serve_one(stream, Arc::clone(&answers))));
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot accept probes; trying again");

@@ -109,6 +109,11 @@ impl Held {
         state.held < FREE || state.place.is_some() && state.held < self.budget.place
     }
 
+    /// Whether the connection keeps one of the places that others may wait for.
+    pub(super) fn is_on_a_place(&self) -> bool {
+        self.budget.has_place()
+    }
+
     /// A piece of a body more, of so many bytes.
     pub(super) fn add(&self, bytes: usize) {
         let bytes = bytes + PIECE;

@@ -2,23 +2,30 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::http::{Request, Response};
+use axum::{BoxError, Router};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 use tower::Service;
 
 use super::activity::{Activity, Protocol};
 use super::budget::{Budget, Held};
 use super::io::{LINGER, LINGER_BYTES};
+use crate::lifecycle::Group;
+
+/// How long a body may take from when its connection has a place. The API server sends the largest
+/// in a few milliseconds.
+const PLACE_TIME: Duration = Duration::from_secs(3);
 
 /// Answers the requests of one connection.
 pub(super) struct Handler {
@@ -63,14 +70,21 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
                 activity: Arc::clone(&activity),
                 held: Arc::clone(&held),
                 waiting: None,
+                hurry: None,
             })
         });
         // A router is ready at any time, and a clone of it is one pointer.
         let answer = self.router.clone().call(request);
         Box::pin(async move {
             let mut answer = answer.await?;
-            if protocol == Protocol::H2 {
-                left.read_on().await;
+            drop(held);
+            if let Some(body) = left.0.lock().take().filter(|_| protocol == Protocol::H2) {
+                // Beside the answer, which must not be late for it.
+                Group::new("unread body").spawn(async move {
+                    read_on(body).await;
+                    drop(in_flight);
+                });
+                return Ok(answer);
             }
             // A body that nobody reads stands between this answer and the next request; to wait
             // for 100 MB only in order to keep the connection would serve nobody.
@@ -78,7 +92,7 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
                 let close = HeaderValue::from_static("close");
                 answer.headers_mut().insert(CONNECTION, close);
             }
-            drop((in_flight, held));
+            drop(in_flight);
             Ok(answer)
         })
     }
@@ -99,26 +113,21 @@ fn compact(data: Bytes) -> Bytes {
 #[derive(Clone, Default)]
 struct Left(Arc<Mutex<Option<Incoming>>>);
 
-impl Left {
-    /// Reads on for a while and throws away what comes. Over HTTP/2 a body that nobody reads ends
-    /// with a reset, and clients (curl, for one) then lose an answer that came before it. Over
-    /// HTTP/1.1 the connection lingers after the answer.
-    async fn read_on(&self) {
-        let Some(mut body) = self.0.lock().take() else {
-            return;
-        };
-        let mut room = LINGER_BYTES;
-        let all = async {
-            while let Some(Ok(frame)) = body.frame().await {
-                let length = frame.data_ref().map_or(0, Bytes::len);
-                match room.checked_sub(length) {
-                    Some(less) => room = less,
-                    None => return,
-                }
+/// Reads on for a while and throws away what comes. Over HTTP/2 a body that nobody reads ends with
+/// a reset, and clients (curl, for one) then lose an answer that came before it. Over HTTP/1.1 the
+/// connection lingers after the answer.
+async fn read_on(mut body: Incoming) {
+    let mut room = LINGER_BYTES;
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match room.checked_sub(length) {
+                Some(less) => room = less,
+                None => return,
             }
-        };
-        timeout(LINGER, all).await.ok();
-    }
+        }
+    };
+    timeout(LINGER, all).await.ok();
 }
 
 /// A request's body that waits for room, and tells when it has been read to its end.
@@ -129,6 +138,8 @@ struct WatchedBody {
     activity: Arc<Activity>,
     held: Arc<Held>,
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Ends the time of a large body.
+    hurry: Option<Pin<Box<Sleep>>>,
 }
 
 impl WatchedBody {
@@ -144,17 +155,33 @@ impl WatchedBody {
         self.waiting = None;
         Poll::Ready(())
     }
+
+    /// Whether a large body has had its time: whoever keeps a place and sends nothing keeps it from
+    /// others.
+    fn is_too_slow(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.held.is_on_a_place() {
+            return false;
+        }
+        let hurry = self
+            .hurry
+            .get_or_insert_with(|| Box::pin(sleep(PLACE_TIME)));
+        hurry.as_mut().poll(cx).is_ready()
+    }
 }
 
 impl HttpBody for WatchedBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         ready!(self.poll_room(cx));
+        if self.is_too_slow(cx) {
+            let problem = io::Error::from(io::ErrorKind::TimedOut);
+            return Poll::Ready(Some(Err(problem.into())));
+        }
         let Some(body) = self.body.as_mut() else {
             return Poll::Ready(None);
         };
@@ -168,7 +195,7 @@ impl HttpBody for WatchedBody {
         if frame.is_none() || self.is_end_stream() {
             self.activity.body_complete();
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {

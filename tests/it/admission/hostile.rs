@@ -141,8 +141,13 @@ async fn huge_texts_are_read_and_not_repeated() {
         found.message.len()
     );
 
-    let review = hooks::review(&huge, &huge, hooks::plain_pod("shop-")).to_string();
-    let found = verdict(&mut client, Hook::Gate, &huge, review).await;
+    // A uid is repeated in the answer, so that one without end is no uid.
+    let review = hooks::review(&huge, "orders", hooks::plain_pod("shop-")).to_string();
+    let answer = hooks::send(&mut client, Hook::Gate, review).await;
+    assert_bad_call(&answer, StatusCode::BAD_REQUEST, "uid");
+
+    let review = hooks::review("u", &huge, hooks::plain_pod("shop-")).to_string();
+    let found = verdict(&mut client, Hook::Gate, "u", review).await;
     assert_eq!(found.reason, "namespace_unknown");
     assert!(found.message.chars().count() < 1_000);
 }

@@ -167,3 +167,28 @@ async fn connections_that_do_nothing_make_room_for_those_who_wait() {
     assert_eq!(used.get("/hello").await.text(), "hello");
     drop(idle);
 }
+
+/// Whoever begins a large body and then sends nothing keeps a place of `--body-memory`: not for
+/// long, so that those who send get theirs.
+#[tokio::test]
+async fn large_bodies_that_stall_make_room_for_those_that_come() {
+    let server = TestServer::start_with(echo(), |limits| limits.body_memory = 32 << 20).await;
+    let mut stalled = Vec::new();
+    for _ in 0..6 {
+        let mut stream = raw(&server).await;
+        let head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&[b'x'; 60_000]).await.unwrap();
+        stalled.push(stream);
+    }
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let mut client = server.client(protocol).await;
+        let answer = client
+            .post("/echo", "text/plain", vec![b'y'; 1_000_000])
+            .await;
+        assert_eq!(
+            (answer.status, answer.body.len()),
+            (StatusCode::OK, 1_000_000)
+        );
+    }
+}
