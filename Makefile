@@ -18,6 +18,7 @@ lint: ## Lints of Cargo.toml and clippy.toml
 
 unit: ## Unit, property and end-to-end tests
 	$(CARGO) test --locked
+	$(CARGO) test --locked --bench decision
 
 doc: ## Documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items

@@ -1,7 +1,7 @@
 //! The servers under load: started on a free port, pinned to core 0, killed when dropped.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -79,10 +79,6 @@ impl Place {
         };
         // The first start makes the certificates and gives the answer to imitate.
         let server = Server::start(&place, &Kind::Meshgate)?;
-        // It listens before it has made them.
-        while !place.path("certs/tls.key").exists() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
         let url = format!("https://{}/mutate/pods", server.address);
         let answer = Command::new("curl")
             .args(["-sS", "--fail", "--cacert"])
@@ -139,7 +135,7 @@ impl Place {
 pub(super) struct Server {
     child: Child,
     pub(super) address: String,
-    /// From the start of the process to the first connection that it took.
+    /// From the start of the process to the first TLS handshake that it answered.
     pub(super) ready_after: Duration,
 }
 
@@ -161,7 +157,7 @@ impl Server {
             address,
             ready_after: Duration::ZERO,
         };
-        while std::net::TcpStream::connect(&server.address).is_err() {
+        while !answers_a_handshake(&server.address) {
             if begin.elapsed() > Duration::from_secs(10) {
                 return Err(format!("{} does not listen", kind.name()).into());
             }
@@ -199,6 +195,19 @@ impl Server {
             .parse()?;
         Ok(kib / 1024.0)
     }
+}
+
+/// Sends the beginning of a TLS 1.2 ClientHello with nothing in it: whoever serves TLS answers, if
+/// only with an alert, and a socket that is only bound does not.
+fn answers_a_handshake(address: &str) -> bool {
+    const HELLO: [u8; 9] = [0x16, 3, 1, 0, 4, 1, 0, 0, 0];
+    let answered = || -> std::io::Result<bool> {
+        let mut stream = std::net::TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_millis(50)))?;
+        stream.write_all(&HELLO)?;
+        Ok(stream.read(&mut [0; 1])? == 1)
+    };
+    answered().unwrap_or(false)
 }
 
 impl Drop for Server {

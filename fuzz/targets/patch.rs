@@ -1,4 +1,4 @@
-//! Any JSON object as the pod of a review: the gate's patch, applied by a strict RFC 6902 library,
+//! Any JSON object as the pod of a review: the patch of the mark, applied by a strict RFC 6902 library,
 //! changes our annotation and nothing else, and a second answer changes nothing more.
 #![no_main]
 

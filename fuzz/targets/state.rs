@@ -12,7 +12,11 @@ use meshgate::cluster::store::Store;
 use meshgate::injector::Injectors;
 use meshgate::metrics::Metrics;
 
-const FILES: [&str; 6] = [
+/// The namespace of the real review among the samples.
+const PEERS: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: peers, annotations: {linkerd.io/inject: enabled}}\n";
+
+const FILES: [&str; 7] = [
+    PEERS,
     include_str!("../../examples/cluster/namespaces.yaml"),
     include_str!("../../examples/cluster/nodes.yaml"),
     include_str!("../../examples/cluster/services.yaml"),
