@@ -240,7 +240,7 @@ mod tests {
             let review = json!({
                 "apiVersion": "admission.k8s.io/v1",
                 "kind": "AdmissionReview",
-                "request": {"uid": long, "namespace": long, "object": {"metadata": metadata}},
+                "request": {"uid": "x\n".repeat(100), "namespace": long, "object": {"metadata": metadata}},
             });
             let review = review.to_string();
             let request = Request::read(review.as_bytes()).unwrap();
