@@ -135,6 +135,9 @@ struct Memory {
     owners: HashMap<String, Owner>,
     /// When those were last forgotten whose minute was over.
     swept: Option<Instant>,
+    /// Refusals of owners for whom there was no room, since that was last said.
+    beyond: u64,
+    told: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -156,6 +159,12 @@ impl RefusalLog {
         if let Some(suppressed) = self.turn(refusal.who(), now) {
             refusal.log(suppressed);
         }
+        if let Some(refusals) = self.memory.lock().beyond(now) {
+            tracing::warn!(
+                refusals,
+                "not logged, as more than {MOST_OWNERS} owners were refused within a minute"
+            );
+        }
     }
 
     /// How many were suppressed since the last line, if it is time for one.
@@ -164,6 +173,7 @@ impl RefusalLog {
         if memory.is_full() && !memory.owners.contains_key(&who) {
             memory.sweep(now);
             if memory.is_full() {
+                memory.beyond += 1;
                 return None;
             }
         }
@@ -191,6 +201,16 @@ impl RefusalLog {
 impl Memory {
     fn is_full(&self) -> bool {
         self.owners.len() >= MOST_OWNERS
+    }
+
+    /// How many were passed over, if there are any and it is time to say so.
+    fn beyond(&mut self, now: Instant) -> Option<u64> {
+        let is_due = |told: Instant| now.duration_since(told) >= QUIET;
+        if self.beyond == 0 || !self.told.is_none_or(is_due) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.beyond))
     }
 
     fn sweep(&mut self, now: Instant) {
@@ -270,7 +290,13 @@ mod tests {
         for number in 0..MOST_OWNERS {
             assert_eq!(log.turn(format!("shop/Job/{number}"), start), Some(0));
         }
+        assert_eq!(log.memory.lock().beyond(start), None);
         assert_eq!(log.turn("shop/Job/one-more".to_owned(), start), None);
+        // What nobody is told of one by one is told as a number, once a minute.
+        assert_eq!(log.memory.lock().beyond(start), Some(1));
+        assert_eq!(log.turn("shop/Job/two-more".to_owned(), start), None);
+        assert_eq!(log.memory.lock().beyond(start), None);
+        assert_eq!(log.memory.lock().beyond(start + QUIET), Some(1));
         assert_eq!(log.memory.lock().owners.len(), MOST_OWNERS);
         let later = start + QUIET;
         assert_eq!(log.turn("shop/Job/one-more".to_owned(), later), Some(0));
