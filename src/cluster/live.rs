@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use super::slim;
 
@@ -50,7 +51,12 @@ struct Inner {
     /// request is given up or the source panics.
     flights: Mutex<HashMap<String, WeakShared<BoxFuture<'static, Outcome>>>>,
     count: AtomicU64,
+    /// Look-ups at once: a burst for many namespaces waits here and not at the source.
+    places: Semaphore,
 }
+
+/// Most look-ups at once.
+const MOST_AT_ONCE: usize = 32;
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,6 +76,7 @@ impl Live {
                 deadline,
                 flights,
                 count: AtomicU64::new(0),
+                places: Semaphore::new(MOST_AT_ONCE),
             }),
         }
     }
@@ -93,9 +100,15 @@ impl Live {
             return flight;
         }
         self.inner.count.fetch_add(1, Ordering::Relaxed);
-        let asked = (self.inner.fetch)(name.to_owned());
-        let deadline = self.inner.deadline;
+        let inner = Arc::clone(&self.inner);
+        let asked_for = name.to_owned();
         let flight = async move {
+            let deadline = inner.deadline;
+            let asked = async {
+                // Never closed.
+                let _place = inner.places.acquire().await;
+                (inner.fetch)(asked_for).await
+            };
             match tokio::time::timeout(deadline, asked).await {
                 Ok(Ok(Some(namespace))) => Ok(Arc::new(namespace)),
                 Ok(Ok(None)) => Err(LookupError::NotFound),
@@ -168,5 +181,25 @@ mod tests {
         }
         assert_eq!(source.count(), 1_000);
         assert!(source.inner.flights.lock().len() <= 1);
+    }
+
+    #[tokio::test]
+    async fn a_burst_for_many_namespaces_waits_for_its_turn() {
+        let (now, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let counted = (Arc::clone(&now), Arc::clone(&most));
+        let source = live(Arc::new(move |name| {
+            let (now, most) = counted.clone();
+            async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(Some(named(name)))
+            }
+            .boxed()
+        }));
+        let names: Vec<String> = (0..200).map(|number| format!("team-{number}")).collect();
+        let found = join_all(names.iter().map(|name| source.namespace(name))).await;
+        assert!(found.iter().all(Result::is_ok));
+        assert_eq!(most.load(Ordering::SeqCst), MOST_AT_ONCE as u64);
     }
 }
