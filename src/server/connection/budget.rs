@@ -114,6 +114,11 @@ impl Held {
         self.budget.has_place()
     }
 
+    /// How much this request holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// A piece of a body more, of so many bytes.
     pub(super) fn add(&self, bytes: usize) {
         let bytes = bytes + PIECE;

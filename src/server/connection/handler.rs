@@ -15,7 +15,7 @@ use axum::{BoxError, Router};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::Service;
 
 use super::activity::{Activity, Protocol};
@@ -23,8 +23,9 @@ use super::budget::{Budget, Held};
 use super::io::{LINGER, LINGER_BYTES};
 use crate::lifecycle::Group;
 
-/// How long a body may take from when its connection has a place. The API server sends the largest
-/// in a few milliseconds.
+/// A body whose connection has a place must bring so much in so much time. The API server sends the
+/// largest in a few milliseconds.
+const PLACE_PACE: usize = 256 * 1024;
 const PLACE_TIME: Duration = Duration::from_secs(3);
 
 /// Answers the requests of one connection.
@@ -71,6 +72,7 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
                 held: Arc::clone(&held),
                 waiting: None,
                 hurry: None,
+                paid: 0,
             })
         });
         // A router is ready at any time, and a clone of it is one pointer.
@@ -140,6 +142,8 @@ struct WatchedBody {
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Ends the time of a large body.
     hurry: Option<Pin<Box<Sleep>>>,
+    /// How much had come when that time was last made longer.
+    paid: usize,
 }
 
 impl WatchedBody {
@@ -162,9 +166,14 @@ impl WatchedBody {
         if !self.held.is_on_a_place() {
             return false;
         }
+        let bytes = self.held.bytes();
         let hurry = self
             .hurry
             .get_or_insert_with(|| Box::pin(sleep(PLACE_TIME)));
+        if bytes >= self.paid + PLACE_PACE {
+            self.paid = bytes;
+            hurry.as_mut().reset(Instant::now() + PLACE_TIME);
+        }
         hurry.as_mut().poll(cx).is_ready()
     }
 }

@@ -150,7 +150,9 @@ async fn bodies_of_a_hundred_megabytes() {
                 let (streams, _driver) = hundred_mb_each(siege, 16).await;
                 siege.load.goes_on(50).await;
                 for said in all("large bodies refused", announced).await {
-                    assert!(said.starts_with("HTTP/1.1 413"), "{said:?}");
+                    // By its size, or by its time because it waited for a place.
+                    let ended = ["HTTP/1.1 413", "HTTP/1.1 408"];
+                    assert!(ended.iter().any(|end| said.starts_with(end)), "{said:?}");
                 }
                 for status in all("large streams refused", streams).await {
                     // Together they are more than one connection may hold: each is ended by its
