@@ -31,21 +31,7 @@ use serde_json::Value;
 const REAL: &str = include_str!("../tests/samples/26-real-review-1.37.json");
 const ROUNDS: usize = 25;
 
-const LINKERD_UP: &str = "
-apiVersion: v1
-kind: Namespace
-metadata: {name: peers, annotations: {linkerd.io/inject: enabled}}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: linkerd-proxy-injector-1
-  namespace: linkerd
-  labels: {kubernetes.io/service-name: linkerd-proxy-injector}
-addressType: IPv4
-endpoints:
-- addresses: [10.0.0.1]
-";
+const LINKERD_UP: &str = include_str!("linkerd-up.yaml");
 
 fn main() {
     // `cargo test --benches` only wants to see that it works; `cargo bench` says so.

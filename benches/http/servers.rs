@@ -11,21 +11,9 @@ use super::Result;
 
 const REVIEW: &str = include_str!("../../tests/samples/26-real-review-1.37.json");
 
-const STATE: &str = "
-apiVersion: v1
-kind: Namespace
-metadata: {name: peers, annotations: {linkerd.io/inject: enabled}}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: linkerd-proxy-injector-1
-  namespace: linkerd
-  labels: {kubernetes.io/service-name: linkerd-proxy-injector}
-addressType: IPv4
-endpoints:
-- addresses: [10.0.0.1]
----
+const STATE: &str = include_str!("../linkerd-up.yaml");
+
+const CONFIGURATION: &str = "
 apiVersion: meshgate.io/v1alpha1
 kind: Configuration
 injectors:
@@ -65,7 +53,8 @@ impl Place {
     pub(super) fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         fs::create_dir(folder.path().join("state"))?;
-        fs::write(folder.path().join("state/all.yaml"), STATE)?;
+        fs::write(folder.path().join("state/cluster.yaml"), STATE)?;
+        fs::write(folder.path().join("state/meshgate.yaml"), CONFIGURATION)?;
         fs::write(folder.path().join("review.json"), REVIEW)?;
         // target/PROFILE/examples/bench-http
         let own = std::env::current_exe()?;

@@ -13,6 +13,7 @@ use jiff::SignedDuration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::store::Store;
+use crate::decision::namespace::NamespaceView;
 use crate::decision::pod::PodView;
 use crate::decision::reason::Reason;
 use crate::decision::requirement::Claim;
@@ -92,13 +93,8 @@ impl Admission {
             Err(decision) => Answer::new(hook, request, None, &decision),
             Ok(pod) => {
                 let namespace = store.namespace(request.namespace())?;
-                let requirement = requirement::of(&pod, namespace, store.injectors());
-                Answer::new(
-                    hook,
-                    request,
-                    Some(&pod),
-                    &judge(hook, &store, &pod, &requirement),
-                )
+                let decision = judge(hook, &store, &pod, namespace);
+                Answer::new(hook, request, Some(&pod), &decision)
             }
         })
     }
@@ -113,24 +109,20 @@ impl Admission {
         let looked_up = timeout_at(deadline, self.live.namespace(name)).await;
         self.metrics.live_lookups(self.live.count());
         let store = self.cluster.read();
-        let unknown = match (self.pod_to_judge(&store, request), looked_up) {
-            (Err(decision), _) => decision,
-            (Ok(pod), Ok(Ok(namespace))) => {
-                let namespace = store.view(&namespace);
-                let requirement = requirement::of(&pod, &namespace, store.injectors());
-                let decision = judge(hook, &store, &pod, &requirement);
-                return Answer::new(hook, request, Some(&pod), &decision);
-            }
-            (Ok(pod), Ok(Err(problem))) => {
-                let decision = Decision::namespace_unknown(name, &problem.to_string());
-                return Answer::new(hook, request, Some(&pod), &decision);
-            }
-            (Ok(pod), Err(_)) => {
-                let decision = Decision::deadline_exceeded(name);
-                return Answer::new(hook, request, Some(&pod), &decision);
-            }
+        let pod = match self.pod_to_judge(&store, request) {
+            Err(decision) => return Answer::new(hook, request, None, &decision),
+            Ok(pod) => pod,
         };
-        Answer::new(hook, request, None, &unknown)
+        let view;
+        let decision = match looked_up {
+            Ok(Ok(namespace)) => {
+                view = store.view(&namespace);
+                judge(hook, &store, &pod, &view)
+            }
+            Ok(Err(problem)) => Decision::namespace_unknown(name, &problem.to_string()),
+            Err(_) => Decision::deadline_exceeded(name),
+        };
+        Answer::new(hook, request, Some(&pod), &decision)
     }
 
     /// The pod that rules are to be asked about, or the decision that needs no rule: in the order
@@ -161,17 +153,18 @@ impl Admission {
     }
 }
 
-/// Asks gate or check.
+/// Asks the rules, and then gate or check.
 fn judge<'a>(
     hook: Hook,
     store: &'a Store,
-    pod: &PodView<'_>,
-    requirement: &requirement::Requirement<'a>,
+    pod: &'a PodView<'a>,
+    namespace: &'a NamespaceView,
 ) -> Decision<'a> {
+    let requirement = requirement::of(pod, namespace, store.injectors());
     let readiness = |claim: &Claim<'a>| store.readiness(claim.number, claim.instance());
     match hook {
-        Hook::Gate => gate::decide(pod, requirement, readiness),
-        Hook::Check => check::decide(pod, requirement, readiness),
+        Hook::Gate => gate::decide(pod, &requirement, readiness),
+        Hook::Check => check::decide(pod, &requirement, readiness),
     }
 }
 

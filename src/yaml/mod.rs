@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{Budget, Error, Location, Options, options::DuplicateKeyPolicy};
 
 pub use self::plain::Plain;
-pub use self::wording::without_quotes;
+pub use self::wording::{of_json, without_quotes};
 
 /// Largest input that is looked at, in bytes. Ten thousand Namespaces fit.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -139,7 +139,7 @@ impl<'a> Document<'a> {
                 origin: self.origin.to_owned(),
                 line: self.lines_before + error.line() as u64,
                 column: error.column().max(1) as u64,
-                problem: one_line(&wording::of_json(&error)),
+                problem: one_line(&of_json(&error)),
             }),
         }
     }

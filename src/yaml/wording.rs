@@ -89,7 +89,7 @@ fn own_words(error: &Error) -> String {
 }
 
 /// What serde_json says, without the place.
-pub(super) fn of_json(error: &serde_json::Error) -> String {
+pub fn of_json(error: &serde_json::Error) -> String {
     without_place(&error.to_string()).to_owned()
 }
 

@@ -15,9 +15,10 @@ use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mar
 use crate::injector::rule::{Key, Place};
 use crate::injector::shown;
 use crate::injector::spec::Outcome;
+use crate::yaml;
 
 use super::super::output::Exit;
-use super::subject::{self, Subject};
+use super::subject::Subject;
 
 /// The answer for programs.
 #[derive(Debug, Serialize)]
@@ -138,7 +139,8 @@ pub(super) fn of(subject: &Subject, store: &Store, knows_state: bool) -> Explain
     let pod = match PodView::read(&subject.pod, keys) {
         Ok(pod) => pod,
         Err(error) => {
-            let gate = Gate::new(&Decision::unreadable(&subject::without_place(&error)));
+            // Without its place, which is in a text that nobody has seen.
+            let gate = Gate::new(&Decision::unreadable(&yaml::of_json(&error)));
             return explained(subject, Vec::new(), gate, Vec::new());
         }
     };

@@ -144,14 +144,6 @@ fn only_on(owner: &Value, template: &Value, path: &str) -> Vec<String> {
         .collect()
 }
 
-/// A problem without the place in a text that nobody has seen.
-pub(super) fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ")
-        .map_or(text.as_str(), |(problem, _)| problem)
-        .to_owned()
-}
-
 fn name(value: &Value) -> String {
     match text(value, "/metadata/name") {
         "" => text(value, "/metadata/generateName").to_owned(),
