@@ -23,6 +23,10 @@ pub enum Hook {
     Gate,
     /// The validating one.
     Check,
+    /// The mutating one for namespaces.
+    Namespaces,
+    /// The one by which meshgate finds out whether the API server reaches it.
+    Reach,
 }
 
 impl Hook {
@@ -31,6 +35,8 @@ impl Hook {
         match self {
             Self::Gate => "gate",
             Self::Check => "check",
+            Self::Namespaces => "namespaces",
+            Self::Reach => "reach",
         }
     }
 }
