@@ -79,13 +79,16 @@ impl Injector {
         injector
     }
 
+    /// The rules whose switch is on, in the order in which they are tried.
+    pub fn active_rules(&self) -> impl Iterator<Item = &Rule> {
+        self.active
+            .iter()
+            .filter_map(|index| self.profile.rules.get(*index))
+    }
+
     /// The rule that decides for these values, `None` if none does (not required).
     pub fn first_match(&self, marks: &Marks<'_>) -> Option<&Rule> {
-        let rules = self
-            .active
-            .iter()
-            .filter_map(|index| self.profile.rules.get(*index));
-        rules.into_iter().find(|rule| rule.matches(marks))
+        self.active_rules().find(|rule| rule.matches(marks))
     }
 
     /// The rule that decides for a pod that has none of the keys.
