@@ -16,6 +16,7 @@ pub mod admission;
 pub mod certs;
 pub mod cli;
 pub mod cluster;
+pub mod controllers;
 pub mod decision;
 pub mod injector;
 pub mod lifecycle;

@@ -6,9 +6,10 @@
 
 use crate::decision::metadata::MetadataView;
 use crate::decision::reason::Reason;
-use crate::decision::{Decision, Verdict, reach};
+use crate::decision::{Decision, Verdict};
 use crate::injector::Injectors;
-use crate::injector::mirror;
+use crate::injector::rule::Place;
+use crate::render::{REACH_LABEL, mirror, reach};
 
 use super::review::{NoPod, Request};
 
@@ -31,9 +32,18 @@ pub(super) fn namespace(request: &Request<'_>, injectors: &Injectors) -> Patched
     if namespace.is_being_deleted() {
         return admit(Reason::NamespaceDeleted);
     }
-    let value = |key: &str| namespace.annotation(key);
-    let labels: Vec<(String, bool)> = mirror::labels(injectors, value).collect();
-    match namespace.labels_patch(&labels) {
+    let is_read = |key: &str| {
+        injectors
+            .keys()
+            .slot(Place::NamespaceAnnotation, key)
+            .is_some()
+    };
+    let annotations = namespace.annotations(is_read);
+    let value = |key: &str| annotations.iter().rev().find(|(own, _)| *own == key);
+    let value = |key: &str| value(key).map(|(_, value)| &**value);
+    let changes = mirror::changes(injectors, namespace.name(), namespace.labels(), value);
+    let changes: Vec<_> = changes.iter().map(|one| (&one.label, one.add)).collect();
+    match namespace.labels_patch(&changes) {
         Some(patch) => (Decision::admit(Reason::LabelsCorrected), Some(patch)),
         None => admit(Reason::LabelsAgree),
     }
@@ -48,9 +58,9 @@ pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched {
         Ok(object) => object,
         Err(problem) => return unreadable("a ConfigMap", &problem),
     };
-    match reach::proof(path).filter(|_| object.has_label(reach::LABEL)) {
+    match reach::proof_in(path).filter(|_| object.has_label(REACH_LABEL)) {
         Some(proof) => {
-            let patch = reach::patch(&object, proof);
+            let patch = object.annotation_patch(reach::ANNOTATION, proof);
             (Decision::admit(Reason::Reached), Some(patch))
         }
         None => admit(Reason::NotAReachCall),

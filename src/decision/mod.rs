@@ -15,7 +15,6 @@ pub mod meshed;
 pub mod metadata;
 pub mod namespace;
 pub mod pod;
-pub mod reach;
 pub mod readiness;
 pub mod reason;
 pub mod requirement;

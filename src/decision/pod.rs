@@ -200,7 +200,7 @@ fn not_too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
 /// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
 /// hold a whole escaped manifest that no rule reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entries<'a>(Vec<(Text<'a>, RawText<'a>)>);
+pub(super) struct Entries<'a>(pub(super) Vec<(Text<'a>, RawText<'a>)>);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RawText<'a>(&'a RawValue);
@@ -215,7 +215,7 @@ impl<'a> RawText<'a> {
 
 impl<'a> Entries<'a> {
     /// The last value of a key, as a JSON object given twice has it.
-    pub(super) fn get(&self, key: &str) -> Option<RawText<'a>> {
+    fn get(&self, key: &str) -> Option<RawText<'a>> {
         self.0
             .iter()
             .rev()

@@ -11,6 +11,7 @@
 //! Written in this order at the start: owner, mirror, (labels of existing namespaces), webhooks.
 
 pub mod mirror;
+pub mod reach;
 pub mod webhooks;
 
 use std::fmt;
@@ -214,7 +215,11 @@ pub fn owner() -> Value {
 }
 
 fn labels() -> Value {
-    json!({"app.kubernetes.io/name": "meshgate", "app.kubernetes.io/part-of": "meshgate"})
+    json!({
+        "app.kubernetes.io/managed-by": "meshgate",
+        "app.kubernetes.io/name": "meshgate",
+        "app.kubernetes.io/part-of": "meshgate",
+    })
 }
 
 /// Metadata of an object that the [`OWNER`] owns.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::injector::Injectors;
 
 use super::{CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
-use super::{REACH_ENTRY, REACH_LABEL, excluded, metadata, path};
+use super::{REACH_ENTRY, REACH_LABEL, excluded, metadata, path, reach};
 
 /// The label that the API server itself keeps on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -16,7 +16,7 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     let gate = vec![
         entry("pods", path::GATE, injectors, settings),
-        reach(settings),
+        reach_entry(settings),
     ];
     let mut objects = vec![configuration(
         "MutatingWebhookConfiguration",
@@ -71,10 +71,10 @@ fn entry(name: &str, at: &str, injectors: &Injectors, settings: &Settings) -> Va
 
 /// Met by a dry run of ours alone; fails closed, so that an API server that does not reach us says
 /// so.
-fn reach(settings: &Settings) -> Value {
+fn reach_entry(settings: &Settings) -> Value {
     json!({
         "name": REACH_ENTRY,
-        "clientConfig": client_config(path::REACH, settings),
+        "clientConfig": client_config(&reach::entry_path(settings), settings),
         "rules": [{
             "apiGroups": [""],
             "apiVersions": ["v1"],

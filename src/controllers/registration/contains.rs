@@ -4,7 +4,12 @@ use serde_json::{Map, Value};
 
 /// Fields that are ours as a whole: more in them would narrow whom we are asked about, and by
 /// means that are in the hands of whoever creates a pod (`objectSelector`).
-const WHOLE: [&str; 4] = ["objectSelector", "rules", "matchConstraints", "matchResources"];
+const WHOLE: [&str; 4] = [
+    "objectSelector",
+    "rules",
+    "matchConstraints",
+    "matchResources",
+];
 
 /// True if everything that `wanted` says is so in `live`.
 ///
@@ -12,7 +17,7 @@ const WHOLE: [&str; 4] = ["objectSelector", "rules", "matchConstraints", "matchR
 /// by entry, expressions of a selector as a set; in these, what others have added may stay. All
 /// other lists are compared as they are. Nothing and the empty list or map are the same, as the
 /// API server drops them.
-pub fn contains(live: &Value, wanted: &Value) -> bool {
+pub(super) fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (_, wanted) if is_nothing(wanted) => true,
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, value)| {
@@ -30,7 +35,10 @@ pub fn contains(live: &Value, wanted: &Value) -> bool {
             }),
             None => {
                 live.len() == wanted.len()
-                    && live.iter().zip(wanted).all(|(own, entry)| contains(own, entry))
+                    && live
+                        .iter()
+                        .zip(wanted)
+                        .all(|(own, entry)| contains(own, entry))
             }
         },
         (live, wanted) => live == wanted,
@@ -50,7 +58,7 @@ fn has_all(live: &Value, wanted: &Value) -> bool {
 }
 
 /// Whether two values say the same to the API server.
-pub fn same(one: &Value, other: &Value) -> bool {
+pub(super) fn same(one: &Value, other: &Value) -> bool {
     let nothing = is_nothing(one) && is_nothing(other);
     nothing || pruned(one) == pruned(other)
 }
@@ -69,7 +77,11 @@ fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let pairs = map.iter().map(|(key, value)| (key.clone(), pruned(value)));
-            Value::Object(pairs.filter(|(_, value)| !is_nothing(value)).collect::<Map<_, _>>())
+            Value::Object(
+                pairs
+                    .filter(|(_, value)| !is_nothing(value))
+                    .collect::<Map<_, _>>(),
+            )
         }
         Value::Array(list) => Value::Array(list.iter().map(pruned).collect()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
@@ -99,7 +111,12 @@ mod tests {
         type Edit = fn(&mut Value);
         let fine: [Edit; 6] = [
             |live| live["metadata"] = json!({"labels": {"x": "y"}}),
-            |live| live["webhooks"].as_array_mut().unwrap().insert(0, json!({"name": "z"})),
+            |live| {
+                live["webhooks"]
+                    .as_array_mut()
+                    .unwrap()
+                    .insert(0, json!({"name": "z"}))
+            },
             |live| {
                 let terms = &mut live["webhooks"][0]["namespaceSelector"]["matchExpressions"];
                 let terms = terms.as_array_mut().unwrap();
@@ -107,7 +124,9 @@ mod tests {
                 terms.reverse();
             },
             |live| {
-                let conditions = live["webhooks"][0]["matchConditions"].as_array_mut().unwrap();
+                let conditions = live["webhooks"][0]["matchConditions"]
+                    .as_array_mut()
+                    .unwrap();
                 conditions.insert(0, json!({"name": "other", "expression": "false"}));
             },
             |live| live["webhooks"][0]["objectSelector"] = Value::Null,
@@ -143,7 +162,10 @@ mod tests {
     fn nothing_is_what_the_api_server_makes_of_it() {
         assert!(contains(&json!({"rules": null}), &json!({"rules": []})));
         assert!(contains(&json!({}), &json!({"rules": [], "spec": {}})));
-        assert!(!contains(&json!({"rules": [{"verbs": ["*"]}]}), &json!({"rules": []})));
+        assert!(!contains(
+            &json!({"rules": [{"verbs": ["*"]}]}),
+            &json!({"rules": []})
+        ));
         let owner = |uid| json!({"ownerReferences": [{"uid": uid, "name": "meshgate"}]});
         assert!(!contains(&owner("1"), &owner("2")));
     }
