@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -82,6 +82,26 @@ struct WriteLabels {
     action: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+/// What a watch of one kind of object says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchState {
+    /// The kind, in plural.
+    pub kind: &'static str,
+    /// Time since it was last heard of; `None` if it never was.
+    pub age: Option<Duration>,
+    /// Whether nothing is missing.
+    pub is_current: bool,
+    /// Complete lists since the start.
+    pub lists: u64,
+    /// Objects since the start that could not be read.
+    pub unreadable: u64,
+}
+
 /// All metrics of `meshgate serve`.
 #[derive(Debug)]
 pub struct Metrics {
@@ -93,6 +113,7 @@ pub struct Metrics {
     serving_cert_not_after: Gauge,
     certificate_refusals: Counter,
     registration: Registration,
+    view: ViewMetrics,
 }
 
 /// Those of whoever writes the registration.
@@ -127,6 +148,42 @@ impl Registration {
             "namespaces_labelled",
             "Namespaces whose labels did not say what their annotations say",
             own.namespaces_labelled.clone(),
+        );
+        own
+    }
+}
+
+/// Those of a view that follows an API server.
+#[derive(Debug, Default)]
+struct ViewMetrics {
+    age: Family<KindLabels, Gauge<f64, AtomicU64>>,
+    current: Family<KindLabels, Gauge>,
+    lists: Family<KindLabels, Counter>,
+    unreadable: Family<KindLabels, Counter>,
+}
+
+impl ViewMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let own = Self::default();
+        registry.register(
+            "view_age_seconds",
+            "Time since the API server was last heard of a kind of object",
+            own.age.clone(),
+        );
+        registry.register(
+            "view_current",
+            "1 if no change of a kind of object can have been missed",
+            own.current.clone(),
+        );
+        registry.register(
+            "view_lists",
+            "Complete lists of a kind of object, the first one included",
+            own.lists.clone(),
+        );
+        registry.register(
+            "view_unreadable_objects",
+            "Objects that could not be read and count as if they were not there",
+            own.unreadable.clone(),
         );
         own
     }
@@ -185,6 +242,7 @@ impl Metrics {
             certificate_refusals.clone(),
         );
         let registration = Registration::register(&mut registry);
+        let view = ViewMetrics::register(&mut registry);
         Self {
             registry,
             registration,
@@ -194,6 +252,7 @@ impl Metrics {
             live_lookups,
             serving_cert_not_after,
             certificate_refusals,
+            view,
         }
     }
 
@@ -214,6 +273,27 @@ impl Metrics {
             };
             let gauge = self.injector_ready.get_or_create(&labels);
             gauge.set(gauge.get().max(i64::from(is_ready)));
+        }
+    }
+
+    /// Sets what the watches say of themselves.
+    pub fn view(&self, watches: impl IntoIterator<Item = WatchState>) {
+        for watch in watches {
+            let labels = KindLabels { kind: watch.kind };
+            if let Some(age) = watch.age {
+                let gauge = self.view.age.get_or_create(&labels);
+                gauge.set(age.as_secs_f64());
+            }
+            let current = self.view.current.get_or_create(&labels);
+            current.set(i64::from(watch.is_current));
+            let counts = [
+                (&self.view.lists, watch.lists),
+                (&self.view.unreadable, watch.unreadable),
+            ];
+            for (family, count) in counts {
+                let counter = family.get_or_create(&labels);
+                counter.inner().fetch_max(count, Ordering::Relaxed);
+            }
         }
     }
 
@@ -267,8 +347,6 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use super::*;
 
     #[test]

@@ -7,6 +7,7 @@
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
+pub mod args;
 pub mod kind;
 pub mod namespaces;
 mod pace;
