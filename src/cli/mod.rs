@@ -6,6 +6,7 @@
 mod completions;
 mod explain;
 mod output;
+mod render;
 mod serve;
 
 use std::path::Path;
@@ -50,6 +51,9 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Say what would become of the pods in a file, and why
     Explain(explain::ExplainArgs),
+    /// Print what registers meshgate with a cluster, from a configuration alone
+    #[command(subcommand)]
+    Render(render::Form),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -63,6 +67,7 @@ pub fn run() -> ExitCode {
         (Err(_), _) => Ok(Exit::CannotTell),
         (Ok(_), Command::Serve(args)) => serve::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
+        (Ok(_), Command::Render(form)) => render::run(&form),
         (Ok(_), Command::Completions(args)) => completions::run(&args),
     };
     output::exit_code(log.and(done))
