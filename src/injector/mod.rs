@@ -4,11 +4,11 @@
 //! `presets/` and one row in [`PRESETS`]; nothing here knows an injector by name.
 //!
 //! - [`spec`]: the configuration as people write it, and its JSON Schema.
-//! - `resolve`, `coverage`: what is refused in it, with line and column.
+//! - `resolve`, [`coverage`]: what is refused in it, with line and column.
 //! - [`profile`], [`rule`]: what comes out, checked.
 //! - [`keys`]: the index by which a pod meets only the rules that its keys can touch.
 
-mod coverage;
+pub mod coverage;
 pub mod keys;
 pub mod profile;
 mod resolve;

@@ -10,7 +10,16 @@
 //!
 //! Written in this order at the start: owner, mirror, (labels of existing namespaces), webhooks.
 
+mod cel;
+mod cells;
+mod chain;
+mod entries;
+mod exemptions;
+mod expr;
+pub mod fixed;
+pub mod guard;
 pub mod mirror;
+pub mod policy;
 pub mod reach;
 pub mod webhooks;
 
@@ -183,7 +192,8 @@ impl fmt::Display for Note {
 }
 
 /// Everything that registers meshgate, in the order in which it is to be written: the owner, the
-/// mirror if an injector needs one, the webhook configurations.
+/// mirror if an injector needs one, the guard, the webhook configurations; with
+/// [`Enforcement::Policy`] the policies as well.
 pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
     let mut rendered = Rendered {
         objects: vec![owner()],
@@ -192,6 +202,10 @@ pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
     rendered
         .objects
         .extend(mirror::objects(injectors, settings));
+    rendered.objects.extend(guard::objects(settings));
+    if settings.enforcement == Enforcement::Policy {
+        rendered.add(policy::objects(injectors, settings));
+    }
     rendered.add(webhooks::objects(injectors, settings));
     rendered
 }
