@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -69,6 +69,26 @@ struct InjectorLabels {
     injector: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+/// What a watch of one kind of object says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchState {
+    /// The kind, in plural.
+    pub kind: &'static str,
+    /// Time since it was last heard of; `None` if it never was.
+    pub age: Option<Duration>,
+    /// Whether nothing is missing.
+    pub is_current: bool,
+    /// Complete lists since the start.
+    pub lists: u64,
+    /// Objects since the start that could not be read.
+    pub unreadable: u64,
+}
+
 /// All metrics of `meshgate serve`.
 #[derive(Debug)]
 pub struct Metrics {
@@ -79,6 +99,43 @@ pub struct Metrics {
     live_lookups: Counter,
     serving_cert_not_after: Gauge,
     certificate_refusals: Counter,
+    view: ViewMetrics,
+}
+
+/// Those of a view that follows an API server.
+#[derive(Debug, Default)]
+struct ViewMetrics {
+    age: Family<KindLabels, Gauge<f64, AtomicU64>>,
+    current: Family<KindLabels, Gauge>,
+    lists: Family<KindLabels, Counter>,
+    unreadable: Family<KindLabels, Counter>,
+}
+
+impl ViewMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let own = Self::default();
+        registry.register(
+            "view_age_seconds",
+            "Time since the API server was last heard of a kind of object",
+            own.age.clone(),
+        );
+        registry.register(
+            "view_current",
+            "1 if no change of a kind of object can have been missed",
+            own.current.clone(),
+        );
+        registry.register(
+            "view_lists",
+            "Complete lists of a kind of object, the first one included",
+            own.lists.clone(),
+        );
+        registry.register(
+            "view_unreadable_objects",
+            "Objects that could not be read and count as if they were not there",
+            own.unreadable.clone(),
+        );
+        own
+    }
 }
 
 /// Seconds: a decision takes microseconds, a live look-up may take a second.
@@ -133,6 +190,7 @@ impl Metrics {
             "Contents of the certificate files that could not be served with",
             certificate_refusals.clone(),
         );
+        let view = ViewMetrics::register(&mut registry);
         Self {
             registry,
             decisions,
@@ -141,6 +199,7 @@ impl Metrics {
             live_lookups,
             serving_cert_not_after,
             certificate_refusals,
+            view,
         }
     }
 
@@ -161,6 +220,27 @@ impl Metrics {
             };
             let gauge = self.injector_ready.get_or_create(&labels);
             gauge.set(gauge.get().max(i64::from(is_ready)));
+        }
+    }
+
+    /// Sets what the watches say of themselves.
+    pub fn view(&self, watches: impl IntoIterator<Item = WatchState>) {
+        for watch in watches {
+            let labels = KindLabels { kind: watch.kind };
+            if let Some(age) = watch.age {
+                let gauge = self.view.age.get_or_create(&labels);
+                gauge.set(age.as_secs_f64());
+            }
+            let current = self.view.current.get_or_create(&labels);
+            current.set(i64::from(watch.is_current));
+            let counts = [
+                (&self.view.lists, watch.lists),
+                (&self.view.unreadable, watch.unreadable),
+            ];
+            for (family, count) in counts {
+                let counter = family.get_or_create(&labels);
+                counter.inner().fetch_max(count, Ordering::Relaxed);
+            }
         }
     }
 
@@ -193,8 +273,6 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use super::*;
 
     #[test]

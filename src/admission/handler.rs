@@ -12,6 +12,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
 use tokio::time::{Instant, timeout_at};
 
+use crate::cluster::live::LookupError;
+use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::decision::namespace::NamespaceView;
 use crate::decision::pod::PodView;
@@ -62,7 +64,9 @@ impl Admission {
         };
         self.metrics.decided(&answer.labels, start.elapsed());
         if let Some(refusal) = &answer.refusal {
-            self.refusals.refused(refusal, start.into_std());
+            let now = start.into_std();
+            let view_age = self.cluster.freshness().oldest(now);
+            self.refusals.refused(refusal, now, view_age);
         }
         ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
     }
@@ -86,13 +90,16 @@ impl Admission {
         bad_call.into_response()
     }
 
-    /// `None` if the view does not hold the namespace and the answer depends on it.
+    /// `None` if the answer depends on the namespace and the view does not hold it, or may hold an
+    /// old version of it (case 62).
     fn answer_from_view(&self, hook: Hook, request: &Request<'_>) -> Option<Answer> {
         let store = self.cluster.read();
         Some(match self.pod_to_judge(&store, request) {
             Err(decision) => Answer::new(hook, request, None, &decision),
             Ok(pod) => {
-                let namespace = store.namespace(request.namespace())?;
+                let is_current = self.cluster.freshness().is_current(Kind::Namespace);
+                let known = store.namespace(request.namespace());
+                let namespace = known.filter(|_| is_current)?;
                 let decision = judge(hook, &store, &pod, namespace);
                 Answer::new(hook, request, Some(&pod), &decision)
             }
@@ -119,8 +126,18 @@ impl Admission {
                 view = store.view(&namespace);
                 judge(hook, &store, &pod, &view)
             }
-            Ok(Err(problem)) => Decision::namespace_unknown(name, &problem.to_string()),
-            Err(_) => Decision::deadline_exceeded(name),
+            Ok(Err(LookupError::NotFound)) => {
+                Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
+            }
+            // Nobody can be asked: what was known is old, and the best there is (case 61).
+            Ok(Err(problem)) => match store.namespace(name) {
+                Some(namespace) => judge(hook, &store, &pod, namespace),
+                None => Decision::namespace_unknown(name, &problem.to_string()),
+            },
+            Err(_) => match store.namespace(name) {
+                Some(namespace) => judge(hook, &store, &pod, namespace),
+                None => Decision::deadline_exceeded(name),
+            },
         };
         Answer::new(hook, request, Some(&pod), &decision)
     }

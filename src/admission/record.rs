@@ -105,7 +105,7 @@ impl Refusal {
         }
     }
 
-    fn log(&self, suppressed: u64) {
+    fn log(&self, suppressed: u64, view_age: Option<Duration>) {
         tracing::warn!(
             hook = self.hook.as_str(),
             decision = self.verdict.as_str(),
@@ -118,6 +118,7 @@ impl Refusal {
             uid = self.uid,
             dry_run = self.dry_run,
             suppressed,
+            view_age_seconds = view_age.map(|age| age.as_secs()),
             "pod refused: {}",
             self.message
         );
@@ -154,10 +155,11 @@ const MOST_OWNERS: usize = 10_000;
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl RefusalLog {
-    /// Logs a refusal, or counts it for the next line of the same owner.
-    pub(super) fn refused(&self, refusal: &Refusal, now: Instant) {
+    /// Logs a refusal, or counts it for the next line of the same owner. `view_age` is that of a view
+    /// that follows an API server.
+    pub(super) fn refused(&self, refusal: &Refusal, now: Instant, view_age: Option<Duration>) {
         if let Some(suppressed) = self.turn(refusal.who(), now) {
-            refusal.log(suppressed);
+            refusal.log(suppressed, view_age);
         }
         if let Some(refusals) = self.memory.lock().beyond(now) {
             tracing::warn!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::installation::{self, Client, Installation, WebhookConfiguration};
+use crate::decision::installation::{self, Client, Installation, Known};
 use crate::injector::profile::{DEFAULT_INSTANCE, Profile, ServiceName};
 
 /// Where one injector is.
@@ -28,7 +28,7 @@ impl Located {
     /// Looks an injector up. `services` has the `externalName` of each, empty for other types.
     pub(super) fn of(
         profile: &Profile,
-        webhooks: &BTreeMap<String, WebhookConfiguration>,
+        webhooks: Known<'_>,
         services: &BTreeMap<ServiceName, String>,
     ) -> Self {
         let place = |instance| Place::of(profile, instance, webhooks, services);
@@ -38,7 +38,7 @@ impl Located {
                 instances: BTreeMap::new(),
             };
         };
-        let mut names = installation::instances(instances, Some(webhooks));
+        let mut names = installation::instances(instances, webhooks);
         names.push(DEFAULT_INSTANCE);
         let places = names
             .into_iter()
@@ -67,10 +67,10 @@ impl Place {
     fn of(
         profile: &Profile,
         instance: Option<&str>,
-        webhooks: &BTreeMap<String, WebhookConfiguration>,
+        webhooks: Known<'_>,
         services: &BTreeMap<ServiceName, String>,
     ) -> Self {
-        let installation = installation::locate(profile, instance, Some(webhooks));
+        let installation = installation::locate(profile, instance, webhooks);
         let target = match &installation {
             Installation::At {
                 client: Some(Client::Url(url)),

@@ -4,6 +4,7 @@
 //! server feeds the same [`store::Store`] in the same way. Knows nothing of HTTP.
 
 pub mod folder;
+pub mod freshness;
 pub mod live;
 mod located;
 pub mod manifest;
@@ -12,11 +13,13 @@ pub mod probe;
 pub mod report;
 pub mod slim;
 pub mod store;
+pub mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use self::freshness::Freshness;
 use self::store::Store;
 
 /// The view that everybody shares.
@@ -27,6 +30,7 @@ use self::store::Store;
 pub struct Cluster {
     store: RwLock<Store>,
     synced: AtomicBool,
+    freshness: Freshness,
 }
 
 impl Cluster {
@@ -36,6 +40,7 @@ impl Cluster {
         Self {
             store: RwLock::new(store),
             synced: AtomicBool::new(false),
+            freshness: Freshness::default(),
         }
     }
 
@@ -70,5 +75,10 @@ impl Cluster {
     /// that is old, and old is better than none (case 61).
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
+    }
+
+    /// How old it is.
+    pub fn freshness(&self) -> &Freshness {
+        &self.freshness
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::decision::installation::{Client, WebhookConfiguration, WebhookEntry};
 use crate::decision::readiness::{Endpoint, Slice};
+use crate::injector::keys::Keys;
 use crate::injector::profile::ServiceName;
+use crate::injector::rule::Place;
 
 use super::slim;
 
@@ -37,6 +39,26 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 5] = [
+        Self::Namespace,
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Node,
+        Self::Webhooks,
+    ];
+
+    /// As URLs, RBAC rules, checks of `/readyz` and labels of metrics spell it.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespaces",
+            Self::Service => "services",
+            Self::EndpointSlice => "endpointslices",
+            Self::Node => "nodes",
+            Self::Webhooks => "mutatingwebhookconfigurations",
+        }
+    }
+
     /// As `kind:` spells it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,6 +75,47 @@ impl Kind {
 pub type ObjectId = (Kind, String, String);
 
 impl Object {
+    /// Reads an object of a kind, as the API server writes it.
+    ///
+    /// # Errors
+    /// It is not what the kind looks like.
+    pub fn from_json(kind: Kind, json: &str) -> Result<Self, serde_json::Error> {
+        match kind {
+            Kind::Namespace => serde_json::from_str(json).map(Self::Namespace),
+            Kind::Service => serde_json::from_str(json).map(Self::Service),
+            Kind::EndpointSlice => serde_json::from_str(json).map(Self::EndpointSlice),
+            Kind::Node => serde_json::from_str(json).map(Self::Node),
+            Kind::Webhooks => serde_json::from_str(json).map(Self::Webhooks),
+        }
+    }
+
+    /// The same without the labels and annotations that nobody reads: a list of thousands is
+    /// held until its last page is there.
+    pub fn pruned(mut self, keys: &Keys) -> Self {
+        let (metadata, labels): (_, fn(&str) -> bool) = match &mut self {
+            Self::Namespace(namespace) => {
+                let slim::Metadata {
+                    labels,
+                    annotations,
+                    ..
+                } = &mut namespace.metadata;
+                labels.retain(|key, _| keys.slot(Place::NamespaceLabel, key).is_some());
+                annotations.retain(|key, _| keys.slot(Place::NamespaceAnnotation, key).is_some());
+                return self;
+            }
+            Self::EndpointSlice(slice) => (&mut slice.metadata, |key| {
+                key == SERVICE_NAME || key == MANAGED_BY
+            }),
+            Self::Service(service) => (&mut service.metadata, |_| false),
+            Self::Node(node) => (&mut node.metadata, |_| false),
+            // Revisions and tags.
+            Self::Webhooks(webhooks) => (&mut webhooks.metadata, |_| true),
+        };
+        metadata.labels.retain(|key, _| labels(key));
+        metadata.annotations.clear();
+        self
+    }
+
     /// Its kind, namespace and name.
     pub fn id(&self) -> ObjectId {
         let (kind, metadata) = match self {

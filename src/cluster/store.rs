@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::decision::installation::{self, Client, Installation, WebhookConfiguration};
+use crate::decision::installation::{self, Client, Installation, Known, WebhookConfiguration};
 use crate::decision::namespace::NamespaceView;
 use crate::decision::readiness::{self, Nodes, Slice, Tally};
 use crate::decision::{Looked, Readiness};
@@ -32,6 +32,8 @@ pub struct Store {
     pub(super) nodes: Nodes,
     pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
     probes: HashMap<String, Result<(), String>>,
+    /// Whether what is not here is not there.
+    is_whole: bool,
     derived: Derived,
 }
 
@@ -58,11 +60,22 @@ impl Store {
             nodes: Nodes::default(),
             webhooks: BTreeMap::new(),
             probes: HashMap::new(),
+            is_whole: false,
             derived: Derived {
                 webhooks_changed: true,
                 ..Derived::default()
             },
         };
+        store.settle();
+        store
+    }
+
+    /// A cluster that is going to be listed as a whole: no webhook configuration then means that
+    /// there is none, and not that nobody wrote one down.
+    pub fn of_whole(injectors: Arc<Injectors>) -> Self {
+        let mut store = Self::new(injectors);
+        store.is_whole = true;
+        store.derived.webhooks_changed = true;
         store.settle();
         store
     }
@@ -222,10 +235,16 @@ impl Store {
             let injectors = Arc::clone(&self.injectors);
             self.derived.located = injectors
                 .iter()
-                .map(|i| Located::of(&i.profile, &self.webhooks, &self.services))
+                .map(|i| Located::of(&i.profile, self.known_webhooks(), &self.services))
                 .collect();
             self.forget_probes();
         }
+    }
+
+    /// The webhook configurations, `None` if nothing is known of any.
+    pub(super) fn known_webhooks(&self) -> Known<'_> {
+        let is_known = self.is_whole || !self.webhooks.is_empty();
+        is_known.then_some(&self.webhooks)
     }
 
     /// The profiles that count here.
@@ -313,7 +332,7 @@ impl Store {
         instance: Option<&str>,
     ) -> Readiness<'s> {
         let profile = &injector.profile;
-        match installation::locate(profile, instance, Some(&self.webhooks)) {
+        match installation::locate(profile, instance, self.known_webhooks()) {
             Installation::NotInstalled => Readiness::NotInstalled,
             Installation::NoInstance => Readiness::NoInstance,
             Installation::At { service, .. } => match profile.readiness {

@@ -62,7 +62,7 @@ pub enum Installation {
 
 /// Finds one injector's webhook entry and so its Service.
 pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> Installation {
-    let Some(configurations) = known.filter(|known| !known.is_empty()) else {
+    let Some(configurations) = known else {
         let service = fallback(profile, instance);
         return Installation::At {
             service,

@@ -22,7 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 7] = [
+const PURE: [&str; 9] = [
     "injector",
     "decision",
     "yaml",
@@ -30,6 +30,8 @@ const PURE: [&str; 7] = [
     "cluster/store.rs",
     "cluster/located.rs",
     "cluster/report.rs",
+    "cluster/freshness.rs",
+    "cluster/watch/wire.rs",
 ];
 
 /// What pure code must not mention.
@@ -85,6 +87,20 @@ fn the_pure_core_knows_no_async_clock_io_or_logging() {
             wrong.push(format!(
                 "src/{path}:{number}: {found} in the pure core: {line}"
             ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// The API server is talked to in few places: whoever decides, answers or serves knows of none.
+#[test]
+fn only_the_watch_and_the_commands_know_kube() {
+    let mut wrong = Vec::new();
+    for (path, number, line) in code_lines() {
+        let may = ["cluster/watch", "cli"];
+        let knows = ["kube::", "k8s_openapi::"];
+        if !may.iter().any(|own| is_below(&path, own)) && knows.iter().any(|k| line.contains(k)) {
+            wrong.push(format!("src/{path}:{number}: {line}"));
         }
     }
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));

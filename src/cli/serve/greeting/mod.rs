@@ -1,12 +1,14 @@
 //! The start-up lines: what was read, what each injector's state is and why, where the CA is, and
 //! a command to paste.
 
+pub(super) mod in_cluster;
+pub(super) mod standalone;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::certs::throwaway::{Origin, Prepared};
-use crate::cluster::folder::Folder;
 use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
@@ -15,77 +17,56 @@ use crate::injector::profile::ServiceName;
 use crate::injector::spec::Mode;
 
 use super::super::output;
-use super::{Addresses, ServeArgs};
+use super::front::Addresses;
 
-/// All of it.
-pub(super) fn text(
-    args: &ServeArgs,
-    folder: &Folder,
-    store: &Store,
-    certificates: &Prepared,
-    addresses: Addresses,
-) -> String {
-    let (gate, ca) = (url(addresses.admission), &certificates.ca_path);
-    let mut text = format!(
-        "meshgate {} answers for the cluster in {}\n\n",
-        env!("CARGO_PKG_VERSION"),
-        args.standalone.display()
-    );
-    let mut line = |name: &str, value: &str| text.push_str(&format!("  {name:<9} {value}\n"));
-    line("read", &read(folder, store));
-    line("injectors", &injectors(folder, store));
-    line("excluded", &excluded(store));
-    for note in notes(store) {
-        line("note", &note);
-    }
-    line("gate", &format!("https://{gate}/mutate/pods"));
-    line("check", &format!("https://{gate}/validate/pods"));
-    line(
-        "probes",
-        &format!("http://{}/readyz?verbose", url(addresses.admin)),
-    );
-    let made = match certificates.origin {
-        Origin::Found => "found there",
-        Origin::Made => "made just now",
-        Origin::MadeAnew => "made anew just now",
-    };
-    let until = certificates.pair.not_after().strftime("%Y-%m-%d");
-    match ca {
-        Some(ca) => line(
-            "CA",
-            &format!("{} ({made}, valid until {until})", ca.display()),
-        ),
-        None => line(
-            "CA",
-            &format!("that of {}", certificates.cert_path.display()),
-        ),
-    }
-    text.push_str(&format!("\n{}\n", states_table(store)));
-    let ca = ca.as_deref().unwrap_or_else(|| Path::new("CA.crt"));
-    let (verb, review) = match review(&args.standalone) {
-        Some(review) => ("Try", review),
-        None => ("Send an AdmissionReview", PathBuf::from("REVIEW.json")),
-    };
-    text.push_str(&format!(
-        "{verb}, in another terminal:\n\n  curl --cacert {} -H 'Content-Type: application/json' \\\n    \
-         --data @{} https://{gate}/mutate/pods\n\n",
-        quoted(ca),
-        quoted(&review)
-    ));
-    text
+/// A server that has started: what it serves with, and where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Started<'p> {
+    pub(super) certificates: &'p Prepared,
+    pub(super) addresses: Addresses,
 }
 
-/// Lines that tell, by what is new in them, what a change has changed.
-pub(super) fn facts(folder: &Folder, store: &Store) -> BTreeSet<String> {
+/// Lines of a name and what is to be said of it.
+#[derive(Debug, Default)]
+struct Lines(String);
+
+impl Lines {
+    fn push(&mut self, name: &str, value: &str) {
+        self.0.push_str(&format!("  {name:<9} {value}\n"));
+    }
+
+    /// Where the server listens, and who vouches for it.
+    fn push_started(&mut self, started: &Started<'_>) {
+        let Started {
+            certificates,
+            addresses,
+        } = started;
+        let gate = url(addresses.admission);
+        self.push("gate", &format!("https://{gate}/mutate/pods"));
+        self.push("check", &format!("https://{gate}/validate/pods"));
+        let admin = url(addresses.admin);
+        self.push("probes", &format!("http://{admin}/readyz?verbose"));
+        let made = match certificates.origin {
+            Origin::Found => "found there",
+            Origin::Made => "made just now",
+            Origin::MadeAnew => "made anew just now",
+        };
+        let until = certificates.pair.not_after().strftime("%Y-%m-%d");
+        let ca = match &certificates.ca_path {
+            Some(ca) => format!("{} ({made}, valid until {until})", ca.display()),
+            None => format!("that of {}", certificates.cert_path.display()),
+        };
+        self.push("CA", &ca);
+    }
+}
+
+/// A line per injector: what a change has changed is told by the lines that are new.
+pub(super) fn state_lines(store: &Store) -> BTreeSet<String> {
     let line = |state: &State<'_>| {
         let (word, why) = state_and_reason(state);
         format!("{} is {word}: {why}", name(state))
     };
-    let mut facts: BTreeSet<String> = store.states().iter().map(line).collect();
-    facts.insert(format!("injectors: {}", injectors(folder, store)));
-    facts.insert(format!("excluded namespaces: {}", excluded(store)));
-    facts.extend(notes(store));
-    facts
+    store.states().iter().map(line).collect()
 }
 
 /// The first names of a list, and how many more there are.
@@ -133,26 +114,6 @@ pub(in super::super) fn state_and_reason(state: &State<'_>) -> (&'static str, St
     }
 }
 
-fn read(folder: &Folder, store: &Store) -> String {
-    let count = |(kind, count): (Kind, usize)| plural(count, kind.as_str());
-    let mut text = plural(folder.files().count(), "file");
-    text.push_str(": ");
-    text.push_str(&store.counts().map(count).join(", "));
-    let (_, lost) = store.nodes().counts();
-    if lost > 0 {
-        text.push_str(&format!(" ({lost} of the Nodes lost)"));
-    }
-    let ignored = folder.ignored();
-    if !ignored.is_empty() {
-        let kinds: Vec<String> = ignored
-            .iter()
-            .map(|(kind, count)| plural(*count, kind))
-            .collect();
-        text.push_str(&format!("; not looked at: {}", kinds.join(", ")));
-    }
-    text
-}
-
 fn plural(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
@@ -160,7 +121,8 @@ fn plural(count: usize, noun: &str) -> String {
     }
 }
 
-fn injectors(folder: &Folder, store: &Store) -> String {
+/// The injectors by name; `origin` says where that comes from.
+fn injectors(store: &Store, origin: &str) -> String {
     let name = |mode: Mode, name: &str| match mode {
         Mode::Enforce => name.to_owned(),
         Mode::Warn => format!("{name} (warns only)"),
@@ -168,11 +130,18 @@ fn injectors(folder: &Folder, store: &Store) -> String {
     };
     let profiles = store.injectors().iter().map(|injector| &injector.profile);
     let names: Vec<String> = profiles.map(|p| name(p.mode, &p.name)).collect();
-    let names = names.join(", ");
-    match folder.configuration_origin() {
-        Some(origin) => format!("{names} (by {origin})"),
-        None => format!("{names} (no Configuration was found: all presets)"),
+    format!("{} ({origin})", names.join(", "))
+}
+
+/// How many objects of each kind there are.
+fn counts(store: &Store) -> String {
+    let count = |(kind, count): (Kind, usize)| plural(count, kind.as_str());
+    let mut text = store.counts().map(count).join(", ");
+    let (_, lost) = store.nodes().counts();
+    if lost > 0 {
+        text.push_str(&format!(" ({lost} of the Nodes lost)"));
     }
+    text
 }
 
 fn excluded(store: &Store) -> String {
@@ -183,14 +152,9 @@ fn excluded(store: &Store) -> String {
 
 /// What somebody would wonder about later.
 fn notes(store: &Store) -> Vec<String> {
-    let [(_, namespaces), .., (_, nodes), (_, webhooks)] = store.counts();
+    let [(_, namespaces), .., (_, nodes), _] = store.counts();
     let mut notes = Vec::new();
     let (_, lost) = store.nodes().counts();
-    if store.counts().iter().all(|(_, count)| *count == 0) {
-        let note = "no object was found: expected *.yaml, *.yml or *.json files directly in the \
-                    folder";
-        return vec![note.to_owned()];
-    }
     if namespaces == 0 {
         let note = "no Namespace was found: pods are refused until theirs is there";
         notes.push(note.to_owned());
@@ -204,7 +168,7 @@ fn notes(store: &Store) -> Vec<String> {
     if nodes == 0 {
         notes.push("no Node was found, so that nodes are not looked at".to_owned());
     }
-    if webhooks == 0 {
+    if !store.knows_webhooks() {
         let note = "no webhook configuration was found, so that no injector counts as not \
                     installed; with one, all are checked";
         notes.push(note.to_owned());
@@ -253,19 +217,6 @@ fn notes_on(state: &State<'_>, store: &Store) -> Vec<String> {
         ));
     }
     notes
-}
-
-/// A review to try: one of those beside the folder.
-fn review(folder: &Path) -> Option<PathBuf> {
-    let beside = match folder.parent() {
-        Some(parent) if folder.file_name().is_some() => parent.join("reviews"),
-        Some(_) | None => folder.join("../reviews"),
-    };
-    let entries = std::fs::read_dir(beside).ok()?.flatten();
-    let files = entries.map(|entry| entry.path());
-    files
-        .filter(|file| file.extension().is_some_and(|end| end == "json"))
-        .min()
 }
 
 /// A path as a shell takes it.

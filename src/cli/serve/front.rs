@@ -1,0 +1,168 @@
+//! What the view is served with: listeners, certificates, probes, metrics, the HTTPS server.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::time::Instant;
+
+use crate::admission::{self, Admission};
+use crate::certs::throwaway::{self, Prepared};
+use crate::cli::Done;
+use crate::cli::output::Exit;
+use crate::cluster::live::Live;
+use crate::cluster::{Cluster, probe};
+use crate::decision::Readiness;
+use crate::metrics::{self, Metrics, WatchState};
+use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
+use crate::server::args::{Limits, Placement};
+use crate::server::tls::LivePair;
+use crate::server::{Server, bind, descriptors};
+
+use super::parts::Parts;
+use super::{ServeArgs, certificates, now};
+
+/// Listeners that are bound, and the certificate to serve with: whatever can go wrong with them does
+/// so before anything runs.
+pub(super) struct Front {
+    listener: TcpListener,
+    admin_listener: TcpListener,
+    limits: Limits,
+    certificates: Prepared,
+}
+
+/// A server that is complete and waits to be run. Probes are answered already.
+pub(super) struct Ready {
+    server: Server,
+    admin: Admin,
+    pair: LivePair,
+    certificates: Prepared,
+}
+
+/// Where the server can be reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses {
+    pub(super) admission: SocketAddr,
+    pub(super) admin: SocketAddr,
+}
+
+impl Front {
+    /// Binds the addresses and prepares the certificates.
+    pub(super) fn bind(args: &ServeArgs, placement: Placement) -> anyhow::Result<Self> {
+        let listen = args.server.listen(placement);
+        let listener = bind::bind(listen, "--listen")?;
+        let admin_listen = args.server.admin_listen(placement);
+        Ok(Self {
+            listener,
+            admin_listener: bind::bind(admin_listen, "--admin-listen")?,
+            limits: within_descriptors(args.server.limits(placement)),
+            certificates: throwaway::prepare(&args.certs_dir, listen.ip(), now())?,
+        })
+    }
+
+    /// Puts the server together, and begins to answer probes.
+    pub(super) fn wire(
+        self,
+        parts: &Parts,
+        cluster: &Arc<Cluster>,
+        live: Live,
+    ) -> anyhow::Result<(Ready, Addresses)> {
+        let metrics = Arc::clone(&parts.metrics);
+        let admission = Admission::new(Arc::clone(cluster), live, Arc::clone(&metrics));
+        let pair = LivePair::new(self.certificates.pair.clone());
+        let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
+        let health = Health::new(parts.latches.clone(), parts.shutdown.clone());
+        let admin = admin::start(self.admin_listener, health, scrape);
+        let admin = admin.context("cannot serve probes")?;
+        let router = admission::router(Arc::new(admission));
+        let latch = parts.latches.add("listener");
+        let server = Server::new(self.listener, router, pair.clone(), self.limits, latch)?;
+        let addresses = Addresses {
+            admission: server.address(),
+            admin: admin.address(),
+        };
+        let ready = Ready {
+            server,
+            admin,
+            pair,
+            certificates: self.certificates,
+        };
+        Ok((ready, addresses))
+    }
+}
+
+impl Ready {
+    /// What is served with.
+    pub(super) fn certificates(&self) -> &Prepared {
+        &self.certificates
+    }
+
+    /// Serves until it is told to stop and all is drained.
+    pub(super) async fn run(self, parts: Parts, cluster: Arc<Cluster>) -> Done {
+        let Parts {
+            shutdown,
+            latches,
+            tasks,
+            metrics,
+            stop,
+        } = parts;
+        let certificate = latches.add("certificate");
+        let follow_certificates = certificates::follow(
+            self.certificates,
+            self.pair,
+            metrics,
+            certificate,
+            stop.clone(),
+        );
+        tasks.spawn("certificates", follow_certificates);
+        tasks.spawn("probes", probe::run(cluster, stop));
+        tasks.spawn("https", self.server.run(shutdown.clone()));
+        let finished = tasks.finished().await;
+        tracing::info!(cause = shutdown.cause(), "stopped");
+        // Last, so that probes are answered while the rest drains.
+        drop(self.admin);
+        finished?;
+        Ok(Exit::Fine)
+    }
+}
+
+/// The limits, with no more connections than there can be descriptors.
+fn within_descriptors(mut limits: Limits) -> Limits {
+    let room = descriptors::make_room(limits.max_connections);
+    if room < limits.max_connections {
+        let wanted = limits.max_connections;
+        tracing::warn!(
+            wanted,
+            room,
+            "fewer connections than --max-connections: raise the limit of open files (ulimit -n)"
+        );
+        limits.max_connections = room;
+    }
+    limits
+}
+
+fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
+    Arc::new(move || {
+        metrics.serving_cert_not_after(pair.current().not_after().as_second());
+        let store = cluster.read();
+        let states = store.states();
+        let ready = |readiness: &Readiness<'_>| matches!(readiness, Readiness::Usable(_));
+        metrics.injectors(
+            states
+                .iter()
+                .map(|s| (s.injector.profile.name.as_str(), ready(&s.readiness))),
+        );
+        let ages = cluster.freshness().ages(Instant::now().into_std());
+        metrics.view(ages.into_iter().map(|own| WatchState {
+            kind: own.kind.plural(),
+            age: own.age,
+            is_current: own.is_current,
+            lists: own.counts.lists,
+            unreadable: own.counts.unreadable,
+        }));
+        Exposition {
+            content_type: metrics::CONTENT_TYPE,
+            body: metrics.encode(),
+        }
+    })
+}
