@@ -4,21 +4,24 @@
 //!
 //! ```text
 //! cli ──► admission ──► cluster ──► decision ──► injector ──► yaml
-//!  │          └────────────────────────▲
+//!  │          └────────────────────────▲            ▲
+//!  ├────► render ───────────────────────────────────┘
 //!  ├────► server ──► certs                  (no Kubernetes, no decision)
 //!  └────► certs                             lifecycle, metrics, telemetry, yaml: leaves
 //! ```
 //!
-//! `injector`, `decision` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
+//! `injector`, `decision`, `render` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
 pub mod admission;
 pub mod certs;
 pub mod cli;
 pub mod cluster;
+pub mod controllers;
 pub mod decision;
 pub mod injector;
 pub mod lifecycle;
 pub mod metrics;
+pub mod render;
 pub mod server;
 pub mod telemetry;
 pub mod yaml;

@@ -23,6 +23,10 @@ pub enum Hook {
     Gate,
     /// The validating one.
     Check,
+    /// The mutating one for namespaces.
+    Namespaces,
+    /// The one by which meshgate finds out whether the API server reaches it.
+    Reach,
 }
 
 impl Hook {
@@ -31,6 +35,8 @@ impl Hook {
         match self {
             Self::Gate => "gate",
             Self::Check => "check",
+            Self::Namespaces => "namespaces",
+            Self::Reach => "reach",
         }
     }
 }
@@ -69,6 +75,13 @@ struct InjectorLabels {
     injector: String,
 }
 
+/// Labels of `meshgate_registration_writes_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    kind: &'static str,
+    action: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabels {
     kind: &'static str,
@@ -99,7 +112,45 @@ pub struct Metrics {
     live_lookups: Counter,
     serving_cert_not_after: Gauge,
     certificate_refusals: Counter,
+    registration: Registration,
     view: ViewMetrics,
+}
+
+/// Those of whoever writes the registration.
+#[derive(Debug, Default)]
+struct Registration {
+    armed: Gauge,
+    writes: Family<WriteLabels, Counter>,
+    contended: Counter,
+    namespaces_labelled: Counter,
+}
+
+impl Registration {
+    fn register(registry: &mut Registry) -> Self {
+        let own = Self::default();
+        let registry = registry.sub_registry_with_prefix("registration");
+        registry.register(
+            "armed",
+            "1 if the API server refuses pods when it cannot ask; 0 until it has reached us",
+            own.armed.clone(),
+        );
+        registry.register(
+            "writes",
+            "Objects of the registration that were written or deleted",
+            own.writes.clone(),
+        );
+        registry.register(
+            "contended",
+            "Times that somebody else kept changing what we write, so that we slowed down",
+            own.contended.clone(),
+        );
+        registry.register(
+            "namespaces_labelled",
+            "Namespaces whose labels did not say what their annotations say",
+            own.namespaces_labelled.clone(),
+        );
+        own
+    }
 }
 
 /// Those of a view that follows an API server.
@@ -190,9 +241,11 @@ impl Metrics {
             "Contents of the certificate files that could not be served with",
             certificate_refusals.clone(),
         );
+        let registration = Registration::register(&mut registry);
         let view = ViewMetrics::register(&mut registry);
         Self {
             registry,
+            registration,
             decisions,
             durations,
             injector_ready,
@@ -260,6 +313,27 @@ impl Metrics {
     /// Counts a content of the certificate files that is refused.
     pub fn certificate_refused(&self) {
         self.certificate_refusals.inc();
+    }
+
+    /// Sets whether all entries that are to fail closed do so.
+    pub fn registration_armed(&self, is_armed: bool) {
+        self.registration.armed.set(i64::from(is_armed));
+    }
+
+    /// Counts a write of an object of the registration.
+    pub fn registration_written(&self, kind: &'static str, action: &'static str) {
+        let labels = WriteLabels { kind, action };
+        self.registration.writes.get_or_create(&labels).inc();
+    }
+
+    /// Counts an object that somebody else keeps changing.
+    pub fn registration_contended(&self) {
+        self.registration.contended.inc();
+    }
+
+    /// Counts a namespace whose labels were corrected.
+    pub fn namespace_labelled(&self) {
+        self.registration.namespaces_labelled.inc();
     }
 
     /// The OpenMetrics text.

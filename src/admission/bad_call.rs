@@ -45,7 +45,7 @@ pub enum BadCall {
     Method(String),
     /// No such path.
     #[error(
-        "nothing is served at {0}, expected /mutate/pods or /validate/pods; probes and metrics have a port of their own"
+        "nothing is served at {0}, expected /mutate/pods, /validate/pods or /mutate/namespaces; probes and metrics have a port of their own"
     )]
     Path(String),
     /// More bytes than are read.

@@ -23,6 +23,7 @@ use crate::decision::{Decision, check, exemption, gate, requirement};
 use crate::metrics::Hook;
 
 use super::bad_call::BadCall;
+use super::metadata::{self, Patched};
 use super::record::{self, Refusal};
 use super::review::{self, Request};
 use super::{Admission, MAX_BODY};
@@ -46,6 +47,7 @@ impl Admission {
             let method = request.method().to_string();
             return self.bad_call(hook, BadCall::Method(method));
         }
+        let path = request.uri().path().to_owned();
         let half = timeout(request.uri()) / 2;
         let deadline = Instant::now() + half;
         let body = match timeout_at(deadline, body(request)).await {
@@ -58,7 +60,7 @@ impl Admission {
             Ok(request) => request,
             Err(bad_call) => return self.bad_call(hook, bad_call),
         };
-        let answer = match self.answer_from_view(hook, &request) {
+        let answer = match self.answer_from_view(hook, &request, &path) {
             Some(answer) => answer,
             None => self.answer_after_lookup(hook, &request, deadline).await,
         };
@@ -79,7 +81,7 @@ impl Admission {
     pub fn decide(&self, hook: Hook, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
         let request = Request::read(body)?;
         Ok(self
-            .answer_from_view(hook, &request)
+            .answer_from_view(hook, &request, "")
             .map(|answer| answer.body))
     }
 
@@ -92,15 +94,24 @@ impl Admission {
 
     /// `None` if the answer depends on the namespace and the view does not hold it, or may hold an
     /// old version of it (case 62).
-    fn answer_from_view(&self, hook: Hook, request: &Request<'_>) -> Option<Answer> {
+    fn answer_from_view(&self, hook: Hook, request: &Request<'_>, path: &str) -> Option<Answer> {
         let store = self.cluster.read();
-        Some(match self.pod_to_judge(&store, request) {
+        let patched = match hook {
+            Hook::Gate | Hook::Check => return self.pod_from_view(hook, &store, request),
+            Hook::Namespaces => metadata::namespace(request, store.injectors()),
+            Hook::Reach => metadata::reach(request, path),
+        };
+        Some(Answer::patched(hook, request, patched))
+    }
+
+    fn pod_from_view(&self, hook: Hook, store: &Store, request: &Request<'_>) -> Option<Answer> {
+        Some(match self.pod_to_judge(store, request) {
             Err(decision) => Answer::new(hook, request, None, &decision),
             Ok(pod) => {
                 let is_current = self.cluster.freshness().is_current(Kind::Namespace);
                 let known = store.namespace(request.namespace());
                 let namespace = known.filter(|_| is_current)?;
-                let decision = judge(hook, &store, &pod, namespace);
+                let decision = judge(hook, store, &pod, namespace);
                 Answer::new(hook, request, Some(&pod), &decision)
             }
         })
@@ -179,10 +190,10 @@ fn judge<'a>(
 ) -> Decision<'a> {
     let requirement = requirement::of(pod, namespace, store.injectors());
     let readiness = |claim: &Claim<'a>| store.readiness(claim.number, claim.instance());
-    match hook {
-        Hook::Gate => gate::decide(pod, &requirement, readiness),
-        Hook::Check => check::decide(pod, &requirement, readiness),
+    if hook == Hook::Check {
+        return check::decide(pod, &requirement, readiness);
     }
+    gate::decide(pod, &requirement, readiness)
 }
 
 impl Answer {
@@ -197,6 +208,17 @@ impl Answer {
             body: review::answer(request.uid(), decision, patch),
             labels: record::labels(hook, decision, request.is_dry_run()),
             refusal: Refusal::of(hook, request, pod, decision),
+        }
+    }
+}
+
+impl Answer {
+    /// That of a hook for objects that are no pods.
+    fn patched(hook: Hook, request: &Request<'_>, (decision, patch): Patched) -> Self {
+        Self {
+            body: review::answer(request.uid(), &decision, patch),
+            labels: record::labels(hook, &decision, request.is_dry_run()),
+            refusal: Refusal::of(hook, request, None, &decision),
         }
     }
 }

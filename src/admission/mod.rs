@@ -4,6 +4,7 @@
 
 pub mod bad_call;
 mod handler;
+mod metadata;
 mod reader;
 mod record;
 pub mod review;
@@ -49,11 +50,15 @@ impl Admission {
     }
 }
 
-/// The HTTPS endpoints: `POST /mutate/pods` (gate) and `POST /validate/pods` (check).
+/// The HTTPS endpoints: `POST /mutate/pods` (gate), `POST /validate/pods` (check),
+/// `POST /mutate/namespaces` (the mirror of annotations) and `POST /mutate/reach/…` (by which
+/// meshgate finds out whether the API server reaches it).
 pub fn router(admission: Arc<Admission>) -> Router {
     Router::new()
         .route("/mutate/pods", any(gate))
         .route("/validate/pods", any(check))
+        .route("/mutate/namespaces", any(namespaces))
+        .route("/mutate/reach/{proof}", any(reach))
         .fallback(wrong_path)
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(admission)
@@ -71,6 +76,20 @@ async fn check(
     request: axum::extract::Request,
 ) -> Response {
     admission.respond(Hook::Check, request).await
+}
+
+async fn namespaces(
+    State(admission): State<Arc<Admission>>,
+    request: axum::extract::Request,
+) -> Response {
+    admission.respond(Hook::Namespaces, request).await
+}
+
+async fn reach(
+    State(admission): State<Arc<Admission>>,
+    request: axum::extract::Request,
+) -> Response {
+    admission.respond(Hook::Reach, request).await
 }
 
 async fn wrong_path(uri: Uri) -> BadCall {

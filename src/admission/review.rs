@@ -120,15 +120,27 @@ impl<'a> Request<'a> {
 
     /// True for the one thing that is judged: CREATE of `pods`, no subresource (cases 12 to 18).
     pub fn creates_a_pod(&self) -> bool {
-        let is =
-            |text: &Option<Text<'_>>, wanted: &str| text.as_deref().unwrap_or_default() == wanted;
-        let is_pods =
-            |resource: &Resource<'_>| is(&resource.group, "") && is(&resource.resource, "pods");
-        self.resource
-            .as_ref()
-            .is_some_and(|resource| is_pods(&resource.0))
-            && is(&self.operation, "CREATE")
-            && is(&self.sub_resource, "")
+        self.is("pods", &["CREATE"], &[""])
+    }
+
+    /// Whether this is one of some operations on a resource of the core group or on one of its
+    /// subresources (`""`: the object itself).
+    pub(super) fn is(&self, resource: &str, operations: &[&str], parts: &[&str]) -> bool {
+        let text = |text: &'_ Option<Text<'a>>, among: &[&str]| {
+            among.contains(&text.as_deref().unwrap_or_default())
+        };
+        let asked = self.resource.as_ref().map(|resource| &resource.0);
+        let is_resource =
+            asked.is_some_and(|own| text(&own.group, &[""]) && text(&own.resource, &[resource]));
+        is_resource && text(&self.operation, operations) && text(&self.sub_resource, parts)
+    }
+
+    /// The object's JSON, unless it was decoded as a pod on the way.
+    pub(super) fn raw_object(&self) -> Option<&'a str> {
+        match &self.object {
+            Carried::Raw(raw) => Some(raw.get()),
+            Carried::Missing | Carried::Pod(_) => None,
+        }
     }
 
     /// The object as a pod.

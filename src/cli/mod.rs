@@ -6,7 +6,9 @@
 mod completions;
 mod explain;
 mod output;
+mod render;
 mod serve;
+mod uninstall;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,6 +52,11 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Say what would become of the pods in a file, and why
     Explain(explain::ExplainArgs),
+    /// Print what registers meshgate with a cluster, from a configuration alone
+    #[command(subcommand)]
+    Render(render::Form),
+    /// Take away all that meshgate has written into a cluster
+    Uninstall(uninstall::UninstallArgs),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -63,6 +70,8 @@ pub fn run() -> ExitCode {
         (Err(_), _) => Ok(Exit::CannotTell),
         (Ok(_), Command::Serve(args)) => serve::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
+        (Ok(_), Command::Render(form)) => render::run(&form),
+        (Ok(_), Command::Uninstall(args)) => uninstall::run(&args),
         (Ok(_), Command::Completions(args)) => completions::run(&args),
     };
     output::exit_code(log.and(done))

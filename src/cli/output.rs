@@ -105,3 +105,11 @@ fn coloured(colour: AnsiColor, text: &str) -> String {
     let style = Style::new().fg_color(Some(colour.into()));
     format!("{style}{text}{style:#}")
 }
+
+/// Something to know, on standard error.
+pub(super) fn note(text: &str) {
+    let style = Style::new().bold();
+    let line = format!("{style}note{style:#}: {text}\n");
+    // Nobody is left to tell if standard error is closed.
+    anstream::stderr().lock().write_all(line.as_bytes()).ok();
+}

@@ -12,6 +12,7 @@ pub mod gate;
 pub mod installation;
 pub mod mark;
 pub mod meshed;
+pub mod metadata;
 pub mod namespace;
 pub mod pod;
 pub mod readiness;

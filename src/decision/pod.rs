@@ -200,14 +200,14 @@ fn not_too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
 /// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
 /// hold a whole escaped manifest that no rule reads.
 #[derive(Debug, Clone, Default)]
-struct Entries<'a>(Vec<(Text<'a>, RawText<'a>)>);
+pub(super) struct Entries<'a>(pub(super) Vec<(Text<'a>, RawText<'a>)>);
 
 #[derive(Debug, Clone, Copy)]
-struct RawText<'a>(&'a RawValue);
+pub(super) struct RawText<'a>(&'a RawValue);
 
 impl<'a> RawText<'a> {
     /// The value; `null` is the empty text, as in Go.
-    fn decode(self) -> Result<Cow<'a, str>, serde_json::Error> {
+    pub(super) fn decode(self) -> Result<Cow<'a, str>, serde_json::Error> {
         let text: Option<Text<'a>> = serde_json::from_str(self.0.get())?;
         Ok(text.map_or(Cow::Borrowed(""), |text| text.0))
     }

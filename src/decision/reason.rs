@@ -5,6 +5,18 @@
 pub enum Reason {
     /// Not the creation of a pod: UPDATE, DELETE, a subresource, another kind (cases 12 to 18).
     NotAPodCreate,
+    /// Not a namespace being created or updated.
+    NotANamespaceWrite,
+    /// The namespace is being deleted, and left alone.
+    NamespaceDeleted,
+    /// The labels of the namespace say what its annotations say.
+    LabelsAgree,
+    /// A label of the namespace is added or removed, so that they agree again.
+    LabelsCorrected,
+    /// Not the object by which meshgate finds out whether the API server reaches it.
+    NotAReachCall,
+    /// The API server reached this server.
+    Reached,
     /// The namespace is never looked at (cases 72, 73).
     ExcludedNamespace,
     /// A kubelet's mirror pod (case 35).
@@ -53,8 +65,14 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, for documentation and tests.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 29] = [
         Self::NotAPodCreate,
+        Self::NotANamespaceWrite,
+        Self::NamespaceDeleted,
+        Self::LabelsAgree,
+        Self::LabelsCorrected,
+        Self::NotAReachCall,
+        Self::Reached,
         Self::ExcludedNamespace,
         Self::MirrorPod,
         Self::HostNetwork,
@@ -83,6 +101,12 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotAPodCreate => "not_a_pod_create",
+            Self::NotANamespaceWrite => "not_a_namespace_write",
+            Self::NamespaceDeleted => "namespace_deleted",
+            Self::LabelsAgree => "labels_agree",
+            Self::LabelsCorrected => "labels_corrected",
+            Self::NotAReachCall => "not_a_reach_call",
+            Self::Reached => "reached",
             Self::ExcludedNamespace => "excluded_namespace",
             Self::MirrorPod => "mirror_pod",
             Self::HostNetwork => "host_network",

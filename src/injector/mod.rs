@@ -4,11 +4,11 @@
 //! `presets/` and one row in [`PRESETS`]; nothing here knows an injector by name.
 //!
 //! - [`spec`]: the configuration as people write it, and its JSON Schema.
-//! - `resolve`, `coverage`: what is refused in it, with line and column.
+//! - `resolve`, [`coverage`]: what is refused in it, with line and column.
 //! - [`profile`], [`rule`]: what comes out, checked.
 //! - [`keys`]: the index by which a pod meets only the rules that its keys can touch.
 
-mod coverage;
+pub mod coverage;
 pub mod keys;
 pub mod profile;
 mod resolve;
@@ -79,13 +79,16 @@ impl Injector {
         injector
     }
 
+    /// The rules whose switch is on, in the order in which they are tried.
+    pub fn active_rules(&self) -> impl Iterator<Item = &Rule> {
+        self.active
+            .iter()
+            .filter_map(|index| self.profile.rules.get(*index))
+    }
+
     /// The rule that decides for these values, `None` if none does (not required).
     pub fn first_match(&self, marks: &Marks<'_>) -> Option<&Rule> {
-        let rules = self
-            .active
-            .iter()
-            .filter_map(|index| self.profile.rules.get(*index));
-        rules.into_iter().find(|rule| rule.matches(marks))
+        self.active_rules().find(|rule| rule.matches(marks))
     }
 
     /// The rule that decides for a pod that has none of the keys.

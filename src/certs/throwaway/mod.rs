@@ -90,21 +90,64 @@ pub enum ThrowawayError {
     },
 }
 
+/// By which names and addresses callers come, besides localhost and the loopback addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    addresses: Vec<IpAddr>,
+    dns: Vec<String>,
+}
+
+impl From<IpAddr> for Names {
+    /// The address that is listened on.
+    fn from(listen: IpAddr) -> Self {
+        let mut addresses: Vec<IpAddr> = vec![
+            std::net::Ipv4Addr::LOCALHOST.into(),
+            std::net::Ipv6Addr::LOCALHOST.into(),
+        ];
+        // "All addresses" is not an address that anybody could call.
+        if !listen.is_unspecified() && !addresses.contains(&listen) {
+            addresses.push(listen);
+        }
+        let dns = vec!["localhost".to_owned()];
+        Self { addresses, dns }
+    }
+}
+
+impl Names {
+    /// Adds the host of a URL by which we are called: an address or a name.
+    #[must_use]
+    pub fn and_host(mut self, host: &str) -> Self {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        match bare.parse::<IpAddr>() {
+            Ok(address) if self.addresses.contains(&address) => {}
+            Ok(address) => self.addresses.push(address),
+            Err(_) if self.dns.iter().any(|own| own == host) => {}
+            Err(_) => self.dns.push(host.to_ascii_lowercase()),
+        }
+        self
+    }
+}
+
 /// Makes sure that `dir` holds a serving pair, and loads it.
 ///
-/// Nothing there: a CA and a certificate for localhost, the loopback addresses and `listen` are
-/// made, valid 30 days. Throw-away ones that have expired or do not name `listen` are made anew.
+/// Nothing there: a CA and a certificate for localhost, the loopback addresses and `names` are
+/// made, valid 30 days. Throw-away ones that have expired or do not name `names` are made anew.
 /// Given ones are loaded as they are.
 ///
 /// # Errors
 ///
 /// Files that are incomplete, given ones that are refused, and a folder that cannot be written.
-pub fn prepare(dir: &Path, listen: IpAddr, now: Timestamp) -> Result<Prepared, ThrowawayError> {
+pub fn prepare(
+    dir: &Path,
+    names: impl Into<Names>,
+    now: Timestamp,
+) -> Result<Prepared, ThrowawayError> {
+    let names = &names.into();
     let folder = Folder::at(dir);
     let has = |path: &Path| path.exists();
     match (has(&folder.ca), has(&folder.cert), has(&folder.key)) {
-        (false, false, false) => folder.make(listen, now, Origin::Made),
-        (ca, true, true) => folder.load(ca, listen, now),
+        (false, false, false) => folder.make(names, now, Origin::Made),
+        (ca, true, true) => folder.load(ca, names, now),
         present => Err(folder.incomplete(present)),
     }
 }
@@ -129,17 +172,17 @@ impl Folder {
     fn load(
         &self,
         has_ca: bool,
-        listen: IpAddr,
+        names: &Names,
         now: Timestamp,
     ) -> Result<Prepared, ThrowawayError> {
         let ours = has_ca && is_throwaway(&self.ca);
         match files::load(&self.cert, &self.key, now) {
-            Ok(pair) if ours && !covers(&pair, listen) => self.make(listen, now, Origin::MadeAnew),
+            Ok(pair) if ours && !covers(&pair, names) => self.make(names, now, Origin::MadeAnew),
             Ok(pair) => Ok(self.prepared(pair, has_ca, Origin::Found)),
             Err(FilesError::Pair { source, .. })
                 if ours && matches!(*source, PairError::Expired { .. }) =>
             {
-                self.make(listen, now, Origin::MadeAnew)
+                self.make(names, now, Origin::MadeAnew)
             }
             Err(source) => Err(ThrowawayError::Given {
                 dir: self.dir.clone(),
@@ -150,15 +193,15 @@ impl Folder {
 
     fn make(
         &self,
-        listen: IpAddr,
+        names: &Names,
         now: Timestamp,
         origin: Origin,
     ) -> Result<Prepared, ThrowawayError> {
         let authority = Authority::new(CA_NAME, LIFETIME, now)?;
         let request = Request {
             name: "meshgate",
-            dns_names: &["localhost".to_owned()],
-            addresses: &addresses(listen),
+            dns_names: &names.dns,
+            addresses: &names.addresses,
             lifetime: LIFETIME,
         };
         let issued = authority.issue(&request, now)?;
@@ -205,18 +248,6 @@ impl Folder {
     }
 }
 
-fn addresses(listen: IpAddr) -> Vec<IpAddr> {
-    let mut all: Vec<IpAddr> = vec![
-        std::net::Ipv4Addr::LOCALHOST.into(),
-        std::net::Ipv6Addr::LOCALHOST.into(),
-    ];
-    // "All addresses" is not an address that anybody could call.
-    if !listen.is_unspecified() && !all.contains(&listen) {
-        all.push(listen);
-    }
-    all
-}
-
 fn is_throwaway(ca: &Path) -> bool {
     let Ok(file) = files::read(ca) else {
         return false;
@@ -234,7 +265,7 @@ fn is_throwaway(ca: &Path) -> bool {
     })
 }
 
-fn covers(pair: &ServingPair, listen: IpAddr) -> bool {
+fn covers(pair: &ServingPair, wanted: &Names) -> bool {
     let Some(Ok((_, leaf))) = pair
         .chain()
         .first()
@@ -245,16 +276,20 @@ fn covers(pair: &ServingPair, listen: IpAddr) -> bool {
     let Ok(Some(names)) = leaf.subject_alternative_name() else {
         return false;
     };
-    let mut named = Vec::new();
+    let (mut addresses, mut dns) = (Vec::new(), Vec::new());
     for name in &names.value.general_names {
-        if let GeneralName::IPAddress(bytes) = name {
-            named.push(*bytes);
+        match name {
+            GeneralName::IPAddress(bytes) => addresses.push(*bytes),
+            GeneralName::DNSName(name) => dns.push(*name),
+            _ => {}
         }
     }
-    addresses(listen).iter().all(|wanted| match wanted {
-        IpAddr::V4(v4) => named.contains(&v4.octets().as_slice()),
-        IpAddr::V6(v6) => named.contains(&v6.octets().as_slice()),
-    })
+    let has_address = |wanted: &IpAddr| match wanted {
+        IpAddr::V4(v4) => addresses.contains(&v4.octets().as_slice()),
+        IpAddr::V6(v6) => addresses.contains(&v6.octets().as_slice()),
+    };
+    let has_name = |wanted: &String| dns.contains(&wanted.as_str());
+    wanted.addresses.iter().all(has_address) && wanted.dns.iter().all(has_name)
 }
 
 /// Writes a file so that readers see the old content or the new, never a part, and nobody but the

@@ -1,13 +1,13 @@
 //! What the view is served with: listeners, certificates, probes, metrics, the HTTPS server.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
-use crate::certs::throwaway::{self, Prepared};
+use crate::certs::throwaway::{self, Names, Prepared};
 use crate::cli::Done;
 use crate::cli::output::Exit;
 use crate::cluster::live::Live;
@@ -56,7 +56,7 @@ impl Front {
             listener,
             admin_listener: bind::bind(admin_listen, "--admin-listen")?,
             limits: within_descriptors(args.server.limits(placement)),
-            certificates: throwaway::prepare(&args.certs_dir, listen.ip(), now())?,
+            certificates: throwaway::prepare(&args.certs_dir, names(args, listen.ip()), now())?,
         })
     }
 
@@ -123,6 +123,15 @@ impl Ready {
         drop(self.admin);
         finished?;
         Ok(Exit::Fine)
+    }
+}
+
+/// The names that the certificate must have.
+fn names(args: &ServeArgs, listen: IpAddr) -> Names {
+    let names = Names::from(listen);
+    match &args.registration.webhook_url {
+        Some(url) => names.and_host(url.host()),
+        None => names,
     }
 }
 

@@ -23,7 +23,7 @@ use crate::server::args::Placement;
 use super::front::Front;
 use super::greeting::{self, in_cluster::Whereabouts};
 use super::parts::Parts;
-use super::{LOOKUP_DEADLINE, ServeArgs};
+use super::{LOOKUP_DEADLINE, ServeArgs, registration};
 
 /// How often what `/readyz` and the log say of the view is worked out anew.
 const LOOK: Duration = Duration::from_millis(500);
@@ -48,7 +48,7 @@ pub(super) fn run(args: &ServeArgs) -> Done {
 }
 
 /// How to reach the API server.
-async fn api(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
+pub(in crate::cli) async fn api(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
     let Some(path) = kubeconfig else {
         return Config::incluster().map_err(|error| {
             anyhow!(error).context(
@@ -91,7 +91,7 @@ async fn serve(
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.namespace)));
     let cluster = Arc::new(Cluster::new(store));
     let latches = start_view(&parts, &client, &cluster);
-    let live = Live::new(watch::fetch(client), LOOKUP_DEADLINE);
+    let live = Live::new(watch::fetch(client.clone()), LOOKUP_DEADLINE);
     let (ready, addresses) = front.wire(&parts, &cluster, live)?;
     let started = greeting::Started {
         certificates: ready.certificates(),
@@ -102,7 +102,7 @@ async fn serve(
         &cluster.read(),
         &started,
     ))?;
-    // The registration is a part of its own, and is started here.
+    registration::start(args, client, &parts, (&cluster, ready.certificates()))?;
     let tell = tell(latches, Arc::clone(&cluster), parts.stop.clone());
     parts.tasks.spawn("view", tell);
     ready.run(parts, cluster).await

@@ -8,6 +8,7 @@ mod front;
 mod greeting;
 mod in_cluster;
 mod parts;
+mod registration;
 mod standalone;
 
 use std::path::PathBuf;
@@ -15,10 +16,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::controllers::args::RegistrationArgs;
 use crate::server::args::ServerArgs;
 
 use super::Done;
 
+pub(super) use self::in_cluster::api;
 pub(super) use self::standalone::problems;
 
 /// Arguments of `serve`.
@@ -31,7 +34,11 @@ Then send a review, as the API server does:
     --data @examples/reviews/orders-pod.json https://127.0.0.1:8443/mutate/pods
 
 For a cluster, from outside of it:
-  meshgate serve --kubeconfig ~/.kube/config --config meshgate.yaml")]
+  meshgate serve --kubeconfig ~/.kube/config --config meshgate.yaml
+
+And asked by its API server, which has to reach this machine by that address:
+  meshgate serve --kubeconfig ~/.kube/config --config meshgate.yaml \\
+    --webhook-url https://192.0.2.7:8443 --listen 192.0.2.7:8443")]
 pub(super) struct ServeArgs {
     /// Answer for the cluster that the *.yaml, *.yml and *.json files in this folder describe, and
     /// follow their changes: no cluster is needed
@@ -60,6 +67,9 @@ pub(super) struct ServeArgs {
         default_value = "meshgate-system"
     )]
     namespace: String,
+
+    #[command(flatten)]
+    registration: RegistrationArgs,
 
     #[command(flatten)]
     server: ServerArgs,

@@ -115,7 +115,7 @@ impl Verdict {
         let both = response["patch"].is_string() && response["patchType"] == "JSONPatch";
         let neither = response["patch"].is_null() && response["patchType"].is_null();
         expect(both || neither, "patch and patchType both or neither");
-        let may_patch = hook == Hook::Gate && self.allowed;
+        let may_patch = hook != Hook::Check && self.allowed;
         expect(neither || may_patch, "no patch from refusals and the check");
         let length = |warning: &String| warning.chars().count();
         let fits = |warning: &String| {

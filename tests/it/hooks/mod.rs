@@ -85,11 +85,16 @@ pub(crate) fn path(hook: Hook) -> &'static str {
     match hook {
         Hook::Gate => "/mutate/pods",
         Hook::Check => "/validate/pods",
+        Hook::Namespaces => "/mutate/namespaces",
+        Hook::Reach => "/mutate/reach/0a1b",
     }
 }
 
-/// Both hooks.
+/// Both hooks for pods.
 pub(crate) const HOOKS: [Hook; 2] = [Hook::Gate, Hook::Check];
+
+/// All of them.
+pub(crate) const ALL_HOOKS: [Hook; 4] = [Hook::Gate, Hook::Check, Hook::Namespaces, Hook::Reach];
 
 /// Sends a body as the API server sends a review.
 pub(crate) async fn send(

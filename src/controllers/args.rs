@@ -1,0 +1,156 @@
+//! The flags of whoever writes the registration.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::render::{Enforcement, MirrorForm};
+
+/// How the API server is told of us.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RegistrationArgs {
+    /// Register with the cluster, to be called at this address: for development and tests. The
+    /// registration is written, armed once the API server has reached us, and kept; it stays when
+    /// meshgate stops (see `meshgate uninstall`)
+    #[arg(long, value_name = "https://HOST:PORT", requires = "kubeconfig")]
+    pub webhook_url: Option<WebhookUrl>,
+
+    /// Who refuses a pod without its sidecar: a webhook, or a policy in the API server itself
+    #[arg(
+        long,
+        value_name = "BY",
+        default_value = "webhook",
+        requires = "webhook_url"
+    )]
+    pub enforcement: EnforcementArg,
+
+    /// What keeps the labels of namespaces that mirror their annotations
+    #[arg(
+        long,
+        value_name = "BY",
+        default_value = "auto",
+        requires = "webhook_url"
+    )]
+    pub mirror: MirrorArg,
+}
+
+/// Who enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum EnforcementArg {
+    /// Gate and check are webhooks.
+    Webhook,
+    /// The check is a ValidatingAdmissionPolicy, and the gate never blocks.
+    Policy,
+}
+
+impl From<EnforcementArg> for Enforcement {
+    fn from(argument: EnforcementArg) -> Self {
+        match argument {
+            EnforcementArg::Webhook => Self::Webhook,
+            EnforcementArg::Policy => Self::Policy,
+        }
+    }
+}
+
+/// Who mirrors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MirrorArg {
+    /// A policy where the cluster has the kind, else a webhook.
+    Auto,
+    /// A MutatingAdmissionPolicy (Kubernetes 1.36 and later).
+    Policy,
+    /// A webhook.
+    Webhook,
+}
+
+impl MirrorArg {
+    /// The form that was asked for, if one was.
+    pub fn form(self) -> Option<MirrorForm> {
+        match self {
+            Self::Auto => None,
+            Self::Policy => Some(MirrorForm::Policy),
+            Self::Webhook => Some(MirrorForm::Webhook),
+        }
+    }
+}
+
+/// An address that the API server takes as a webhook's, without a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookUrl {
+    url: String,
+    host: String,
+}
+
+impl WebhookUrl {
+    /// Its host, for the certificate.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl fmt::Display for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+/// Why a text is no such address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected https://HOST:PORT without a path, as the API server is to call it: {0}")]
+pub struct WebhookUrlError(&'static str);
+
+impl FromStr for WebhookUrl {
+    type Err = WebhookUrlError;
+
+    fn from_str(text: &str) -> Result<Self, WebhookUrlError> {
+        let problem = |what| Err(WebhookUrlError(what));
+        let Some(rest) = text.strip_prefix("https://") else {
+            return problem("webhooks are called by https only");
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#', '@']) {
+            return problem("found more than a host and a port");
+        }
+        let Ok(parsed) = authority.parse::<axum::http::uri::Authority>() else {
+            return problem("found no host");
+        };
+        if parsed.host().is_empty() || (parsed.port_u16().is_none() && authority.ends_with(':')) {
+            return problem("found no host, or a colon without a port");
+        }
+        Ok(Self {
+            url: format!("https://{authority}"),
+            host: parsed.host().to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WebhookUrl;
+
+    #[test]
+    fn an_address_is_scheme_host_and_port() {
+        for (text, host) in [
+            ("https://127.0.0.1:8443", "127.0.0.1"),
+            ("https://127.0.0.1:8443/", "127.0.0.1"),
+            ("https://[::1]:8443", "[::1]"),
+            ("https://dev.example.test", "dev.example.test"),
+        ] {
+            let url: WebhookUrl = text.parse().unwrap();
+            assert_eq!(url.host(), host);
+            assert_eq!(url.to_string(), text.trim_end_matches('/'));
+        }
+        for wrong in [
+            "",
+            "http://a:1",
+            "a:1",
+            "https://",
+            "https://a:1/x",
+            "https://a:1?x",
+            "https://a:",
+            "https://u@a:1",
+            "https://a b",
+        ] {
+            assert!(wrong.parse::<WebhookUrl>().is_err(), "{wrong}");
+        }
+    }
+}

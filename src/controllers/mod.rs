@@ -1,0 +1,100 @@
+//! What meshgate writes into the cluster: level-based loops, each with a pure plan and acts apart.
+//!
+//! Knows nothing of HTTP. A new controller is a file or folder here and a row in [`ALL`].
+//!
+//! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
+//! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - [`removal`]: takes all of it away again, for `uninstall`.
+
+pub mod api;
+pub mod args;
+pub mod kind;
+pub mod namespaces;
+mod pace;
+pub mod registration;
+pub mod removal;
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::injector::Injectors;
+use crate::lifecycle::{Latch, Tasks};
+use crate::metrics::Metrics;
+use crate::render::{MirrorForm, Settings};
+
+/// What the controllers share.
+pub struct Context {
+    client: Client,
+    injectors: Arc<Injectors>,
+    form: Form,
+    metrics: Arc<Metrics>,
+    latch: Latch,
+    /// The mirror is in place.
+    mirrored: watch::Sender<bool>,
+    /// Existing namespaces have been labelled.
+    labelled: watch::Sender<bool>,
+}
+
+/// The form of the registration.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// How the API server calls us, and where we live.
+    pub settings: Settings,
+    /// How namespaces are labelled; found out from what the cluster serves if nobody says it.
+    pub mirror: Option<MirrorForm>,
+    /// Whether our namespace is created where it is missing: for development, where nothing else
+    /// needs it.
+    pub creates_home: bool,
+}
+
+impl Context {
+    /// Writes what `injectors` need in this form. The latch says how far that is, and is always
+    /// open: a server that nobody calls yet is no less able to answer.
+    pub fn new(
+        client: Client,
+        injectors: Arc<Injectors>,
+        form: Form,
+        (metrics, latch): (Arc<Metrics>, Latch),
+    ) -> Self {
+        latch.open_with("not written yet");
+        Self {
+            client,
+            injectors,
+            form,
+            metrics,
+            latch,
+            mirrored: watch::Sender::new(false),
+            labelled: watch::Sender::new(false),
+        }
+    }
+}
+
+/// A controller: its name, and what runs until it is told to stop.
+type Controller = (
+    &'static str,
+    fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>,
+);
+
+/// All controllers.
+const ALL: [Controller; 2] = [
+    ("namespaces", |context, stop| {
+        namespaces::run(context, stop).boxed()
+    }),
+    ("registration", |context, stop| {
+        registration::run(context, stop).boxed()
+    }),
+];
+
+/// Starts all of them. They end when told to, and leave what they wrote where it is: a meshgate
+/// that is stopped must not open the gate.
+pub fn start(context: Context, tasks: &Tasks, stop: &CancellationToken) {
+    let context = Arc::new(context);
+    for (name, run) in ALL {
+        tasks.spawn(name, run(Arc::clone(&context), stop.clone()));
+    }
+}

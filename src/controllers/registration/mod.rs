@@ -1,0 +1,410 @@
+//! Writes the registration, arms it once the API server has reached us, and keeps it so.
+//!
+//! One loop: look, plan, write, look again until nothing is left to do; then wait until one of our
+//! objects or our namespace changes, and at most for [`RESYNC`].
+
+mod act;
+mod contains;
+mod entries;
+mod observe;
+mod plan;
+mod reach;
+mod terms;
+mod wake;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::render::{self, FailurePolicy, MirrorForm, REACH_ENTRY, Settings};
+
+use super::api::{self, CallError};
+use super::kind::{Id, Kind};
+use super::pace::{Pace, Turn};
+use super::{Context, registration::plan::Action};
+
+use self::plan::{Home, Observed, Progress};
+use self::reach::Reach;
+use self::wake::Wake;
+
+/// A look is had at least this often, whatever the watches say.
+const RESYNC: Duration = Duration::from_secs(30);
+/// Changes come in bundles: a look is had this long after the first of one.
+const BUNDLE: Duration = Duration::from_millis(50);
+/// How long a new mirror has to be there before the old one goes: API servers take up policies and
+/// webhooks from caches of their own.
+const SETTLE: Duration = Duration::from_secs(5);
+/// The first pause after a call that failed; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Runs until told to stop.
+pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
+    let mut keeper = Keeper::new(context);
+    stop.run_until_cancelled(keeper.keep()).await;
+}
+
+struct Keeper {
+    context: Arc<Context>,
+    pace: Pace,
+    reach: Reach,
+    writers: Vec<String>,
+    withdrawn: bool,
+    /// Since when there is nothing to do but to remove what is stale.
+    quiet_since: Option<Instant>,
+    failures: u32,
+    /// What was last told of the state and of problems.
+    told: String,
+    told_problem: String,
+    armed: bool,
+}
+
+/// When to look again.
+enum Next {
+    /// At once: something was written.
+    Now,
+    /// When something changes, at this time at the latest.
+    By(Instant),
+}
+
+impl Keeper {
+    fn new(context: Arc<Context>) -> Self {
+        Self {
+            context,
+            pace: Pace::default(),
+            reach: Reach::default(),
+            writers: Vec::new(),
+            withdrawn: false,
+            quiet_since: None,
+            failures: 0,
+            told: String::new(),
+            told_problem: String::new(),
+            armed: false,
+        }
+    }
+
+    async fn keep(&mut self) {
+        let mut wake: Option<Wake> = None;
+        loop {
+            let looked = self.look(&mut wake).await;
+            let next = match looked {
+                Ok(next) => {
+                    self.failures = 0;
+                    self.told_problem.clear();
+                    next
+                }
+                // Somebody was quicker: look again.
+                Err(error) if error.is_conflict() => Next::By(Instant::now() + BUNDLE),
+                Err(error) => Next::By(self.failed(&error)),
+            };
+            if let Next::By(at) = next {
+                self.wait(at, wake.as_mut()).await;
+            }
+        }
+    }
+
+    /// Waits until there is a reason to look.
+    async fn wait(&self, at: Instant, wake: Option<&mut Wake>) {
+        let mut labelled = self.context.labelled.subscribe();
+        let is_labelled = *labelled.borrow();
+        let labelled = async move {
+            // Only the first time is news.
+            if is_labelled || labelled.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let changed = async {
+            match wake {
+                Some(wake) => wake.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep_until(at.into()) => {}
+            () = changed => tokio::time::sleep(BUNDLE).await,
+            () = labelled => {}
+        }
+    }
+
+    /// Says what went wrong, if that is news, and when to try again.
+    fn failed(&mut self, error: &CallError) -> Instant {
+        self.failures += 1;
+        let problem = error.to_string();
+        if self.told_problem != problem {
+            tracing::error!("the registration cannot be kept: {problem}; trying again");
+            self.context
+                .latch
+                .open_with(format!("cannot be kept: {problem}"));
+            self.told_problem = problem;
+        }
+        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures - 1));
+        Instant::now() + doubled.min(LONGEST_PAUSE)
+    }
+
+    /// One look, and the writes that it calls for.
+    async fn look(&mut self, wake: &mut Option<Wake>) -> Result<Next, CallError> {
+        let client = self.context.client.clone();
+        let served = api::served(&client).await?;
+        if self.writers.is_empty() {
+            self.writers = vec![api::own_name(&client).await?];
+        }
+        let mut settings = self.settings(&served);
+        if wake.as_ref().is_none_or(|wake| !wake.is_for(&served)) {
+            *wake = Some(Wake::new(&client, &settings.namespace, &served));
+        }
+        let mut wanted = render::registration(&self.context.injectors, &settings).objects;
+        let ids: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
+        let mut observed = observe::objects_of(&client, &served, &ids).await?;
+        observed.home = observe::home(&client, &settings.namespace).await?;
+        if let Some(uid) = observed.owner_uid() {
+            settings.owner_uid = Some(uid.to_owned());
+            wanted = render::registration(&self.context.injectors, &settings).objects;
+        }
+        self.note_home(observed.home, &settings.namespace);
+        let mut mirror = ids.iter().filter(|id| id.name == render::MIRROR);
+        if observed.owner_uid().is_some() && mirror.all(|id| observed.objects.contains_key(id)) {
+            self.context.mirrored.send_replace(true);
+        }
+        let proof = render::reach::proof(&settings);
+        let plan = plan::plan(&observed, &wanted, self.progress(&proof));
+        self.hands_off(&plan.hands_off);
+        let is_quiet = !plan
+            .actions
+            .iter()
+            .any(|one| !matches!(one, Action::Delete { .. }));
+        self.quiet_since = match is_quiet && self.armed {
+            true => self.quiet_since.or_else(|| Some(Instant::now())),
+            false => None,
+        };
+        let mut next = Instant::now() + RESYNC;
+        let mut wrote = false;
+        for action in plan.actions {
+            match self.act(action, &observed).await? {
+                None => wrote = true,
+                Some(until) => next = next.min(until),
+            }
+        }
+        if wrote {
+            return Ok(Next::Now);
+        }
+        if let Some(since) = self.quiet_since.filter(|since| since.elapsed() < SETTLE) {
+            next = next.min(since + SETTLE);
+        }
+        if self.withdrawn || observed.home != Home::Active {
+            return Ok(Next::By(next));
+        }
+        if self.try_to_be_reached(&observed, &wanted, &settings).await {
+            return Ok(Next::Now);
+        }
+        if !self.reach.is_proven(&proof) {
+            next = next.min(self.reach.due(&proof, Instant::now()));
+        }
+        self.tell_state(&observed, &wanted, &settings);
+        Ok(Next::By(next))
+    }
+
+    fn settings(&self, served: &BTreeSet<Kind>) -> Settings {
+        let found = match served.contains(&Kind::MutatingPolicy) {
+            true => MirrorForm::Policy,
+            false => MirrorForm::Webhook,
+        };
+        Settings {
+            failure_policy: FailurePolicy::Fail,
+            mirror: self.context.form.mirror.unwrap_or(found),
+            writers: self.writers.clone(),
+            ..self.context.form.settings.clone()
+        }
+    }
+
+    fn progress(&self, proof: &str) -> Progress {
+        Progress {
+            labelled: *self.context.labelled.borrow(),
+            reached: self.reach.is_proven(proof),
+            settled: self
+                .quiet_since
+                .is_some_and(|since| since.elapsed() >= SETTLE),
+            may_create_home: self.context.form.creates_home,
+            withdrawn: self.withdrawn,
+        }
+    }
+
+    /// Remembers that our namespace was deleted: somebody wants us gone, and it is not to come
+    /// back by our own doing.
+    fn note_home(&mut self, home: Home, namespace: &str) {
+        match home {
+            Home::Terminating if !self.withdrawn => {
+                tracing::warn!(
+                    namespace,
+                    "our namespace is being deleted: the registration goes with it"
+                );
+                self.context
+                    .latch
+                    .open_with("withdrawn: our namespace was deleted");
+                self.context.metrics.registration_armed(false);
+                self.withdrawn = true;
+                self.armed = false;
+                self.reach = Reach::default();
+            }
+            Home::Active if self.withdrawn => {
+                tracing::info!(
+                    namespace,
+                    "our namespace is back: the registration is written again"
+                );
+                self.withdrawn = false;
+            }
+            Home::Missing | Home::Active | Home::Terminating => {}
+        }
+    }
+
+    /// Does one write, unless it is too soon for it: then when it may be done.
+    async fn act(
+        &mut self,
+        action: Action,
+        observed: &Observed,
+    ) -> Result<Option<Instant>, CallError> {
+        let client = &self.context.client;
+        let (id, what) = match &action {
+            Action::CreateHome => {
+                let namespace = &self.context.form.settings.namespace;
+                act::create_home(client, namespace).await?;
+                tracing::info!(namespace, "our namespace created");
+                return Ok(None);
+            }
+            Action::Apply { id, .. } => (id, "written"),
+            Action::Delete { id } => (id, "deleted"),
+        };
+        if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
+            if first {
+                tracing::error!(
+                    object = %id,
+                    "somebody keeps changing what meshgate writes: it is put back ever more slowly"
+                );
+                self.context.metrics.registration_contended();
+            }
+            return Ok(Some(until));
+        }
+        self.pace.wrote(id, Instant::now());
+        match &action {
+            Action::Apply { id, object } => act::apply(client, id, object).await?,
+            Action::Delete { id } => act::delete(client, id, observed.objects.get(id)).await?,
+            Action::CreateHome => {}
+        }
+        tracing::info!(object = %id, "{what}");
+        self.context
+            .metrics
+            .registration_written(id.kind.names().kind, what);
+        Ok(None)
+    }
+
+    /// Asks the API server to call us, if the entry for that is in place and it is time. True if
+    /// it did, for the first time.
+    async fn try_to_be_reached(
+        &mut self,
+        observed: &Observed,
+        wanted: &[Value],
+        settings: &Settings,
+    ) -> bool {
+        let proof = render::reach::proof(settings);
+        let now = Instant::now();
+        let is_due = self.reach.due(&proof, now) <= now;
+        if self.reach.is_proven(&proof) || !is_due || !has_reach_entry(observed, wanted) {
+            return false;
+        }
+        match reach::attempt(&self.context.client, &settings.namespace, &proof).await {
+            Ok(()) => {
+                tracing::info!(url = url(settings), "the API server has reached meshgate");
+                self.reach.succeeded(&proof);
+                true
+            }
+            Err(why) => {
+                if self.reach.failed(&why, Instant::now()) {
+                    let url = url(settings);
+                    let armed = match self.armed {
+                        true => {
+                            "what is armed stays armed: pods that require an injector are REFUSED"
+                        }
+                        false => "NOT ARMED: pods that require an injector are let through",
+                    };
+                    tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
+                    self.context
+                        .latch
+                        .open_with(format!("not reached at {url}: {why}"));
+                }
+                false
+            }
+        }
+    }
+
+    fn hands_off(&mut self, ids: &[Id]) {
+        let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            let state = format!("left alone by its break-glass annotation: {names}");
+            self.tell(state, true);
+        }
+    }
+
+    /// Says how far the registration is, if that is news.
+    fn tell_state(&mut self, observed: &Observed, wanted: &[Value], settings: &Settings) {
+        let counted = wanted.iter().filter_map(|object| {
+            let live = Id::of(object).and_then(|id| observed.objects.get(&id));
+            Some(entries::armed(object, live)).filter(|(_, all)| *all > 0)
+        });
+        let (armed, all) = counted.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+        self.armed = armed > 0 && armed == all;
+        self.context.metrics.registration_armed(self.armed);
+        let proof = render::reach::proof(settings);
+        if self.reach.is_proven(&proof) {
+            self.tell(format!("armed: {armed} of {all} entries"), armed < all);
+        } else if !*self.context.labelled.borrow() {
+            self.tell(
+                "waiting for the labels of existing namespaces".to_owned(),
+                false,
+            );
+        }
+    }
+
+    fn tell(&mut self, state: String, is_bad: bool) {
+        self.context.latch.open_with(&state);
+        if self.told == state {
+            return;
+        }
+        match is_bad {
+            true => tracing::warn!("registration: {state}"),
+            false => tracing::info!("registration: {state}"),
+        }
+        self.told = state;
+    }
+}
+
+/// Whether the entry that proves that we are reached is live as it is wanted.
+fn has_reach_entry(observed: &Observed, wanted: &[Value]) -> bool {
+    let name = Value::from(REACH_ENTRY);
+    wanted.iter().any(|object| {
+        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
+        let entries = (
+            terms::entry_of(object, &name),
+            live.and_then(|live| terms::entry_of(live, &name)),
+        );
+        let (Some(entry), Some(live)) = entries else {
+            return false;
+        };
+        contains::contains(live, entry)
+    })
+}
+
+/// Where the API server is to call us.
+fn url(settings: &Settings) -> String {
+    match &settings.client {
+        render::Client::Url(url) => url.clone(),
+        render::Client::Service {
+            namespace,
+            name,
+            port,
+        } => format!("https://{name}.{namespace}.svc:{port}"),
+    }
+}

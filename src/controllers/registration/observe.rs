@@ -1,0 +1,75 @@
+//! Reads what there is of the registration.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::controllers::api::{CallError, OURS, call, objects};
+use crate::controllers::kind::{Id, Kind};
+use crate::render::OWNER;
+
+use super::plan::{Home, Observed};
+
+/// Reads all objects that carry our label, and those of the names that are wanted in case somebody
+/// took the label away.
+///
+/// # Errors
+/// The API server cannot be asked.
+pub(super) async fn objects_of(
+    client: &Client,
+    served: &BTreeSet<Kind>,
+    wanted: &[Id],
+) -> Result<Observed, CallError> {
+    let mut observed = Observed::default();
+    let labelled = ListParams::default().labels(OURS);
+    for kind in served.iter().copied() {
+        // Other roles may well carry such a label: only the owner is ours to write.
+        if kind == Kind::ClusterRole {
+            continue;
+        }
+        let what = || format!("cannot list objects of kind {}", kind.names().kind);
+        let list = call(what, objects(client, kind).list(&labelled)).await?;
+        for object in list {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            let value = serde_json::to_value(object).unwrap_or_default();
+            observed.objects.insert(Id { kind, name }, value);
+        }
+    }
+    let owner = Id {
+        kind: Kind::ClusterRole,
+        name: OWNER.to_owned(),
+    };
+    for id in wanted.iter().chain([&owner]) {
+        if served.contains(&id.kind)
+            && !observed.objects.contains_key(id)
+            && let Some(object) = get(client, id).await?
+        {
+            observed.objects.insert(id.clone(), object);
+        }
+    }
+    Ok(observed)
+}
+
+async fn get(client: &Client, id: &Id) -> Result<Option<Value>, CallError> {
+    let api = objects(client, id.kind);
+    let found = call(|| format!("cannot read {id}"), api.get_opt(&id.name)).await?;
+    Ok(found.map(|object| serde_json::to_value(object).unwrap_or_default()))
+}
+
+/// Reads the state of our own namespace.
+///
+/// # Errors
+/// The API server cannot be asked.
+pub(super) async fn home(client: &Client, namespace: &str) -> Result<Home, CallError> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let what = || format!("cannot read namespace {namespace}");
+    let found = call(what, api.get_metadata_opt(namespace)).await?;
+    Ok(match found.map(|found| found.metadata.deletion_timestamp) {
+        None => Home::Missing,
+        Some(None) => Home::Active,
+        Some(Some(_)) => Home::Terminating,
+    })
+}

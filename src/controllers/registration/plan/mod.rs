@@ -1,0 +1,199 @@
+//! What is to be written next, from what there is and what is wanted. Pure and level-based: asked
+//! again after every write, until there is nothing left to do.
+//!
+//! The order at the start: our namespace, the owner, the mirror, (labels of existing namespaces,
+//! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
+//! there already is put right at any time; the order is that of creation.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::controllers::kind::{Id, Kind};
+use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER};
+
+use super::contains::contains;
+use super::{entries, terms};
+
+/// What is in the cluster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Observed {
+    /// Objects that carry our label or the name of one that is wanted.
+    pub(super) objects: BTreeMap<Id, Value>,
+    /// Our own namespace.
+    pub(super) home: Home,
+}
+
+impl Observed {
+    /// UID of the owner, if it is there and not about to go.
+    pub(super) fn owner_uid(&self) -> Option<&str> {
+        let owner = self.objects.get(&owner())?;
+        let metadata = &owner["metadata"];
+        metadata["uid"]
+            .as_str()
+            .filter(|_| metadata["deletionTimestamp"].is_null())
+    }
+}
+
+fn owner() -> Id {
+    Id {
+        kind: Kind::ClusterRole,
+        name: OWNER.to_owned(),
+    }
+}
+
+/// Our own namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Home {
+    /// It is not there.
+    #[default]
+    Missing,
+    /// It is there.
+    Active,
+    /// It is being deleted.
+    Terminating,
+}
+
+/// What is known besides.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    /// Existing namespaces carry the labels that they should.
+    pub(super) labelled: bool,
+    /// The API server has reached us by the client configuration that is wanted.
+    pub(super) reached: bool,
+    /// What is there of the mirror has been there for long enough to be in force.
+    pub(super) settled: bool,
+    /// Our namespace may be created.
+    pub(super) may_create_home: bool,
+    /// Our namespace was deleted: nothing is written until somebody makes it anew.
+    pub(super) withdrawn: bool,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Action {
+    /// Create our namespace.
+    CreateHome,
+    /// Write an object by server-side apply.
+    Apply {
+        /// Which.
+        id: Id,
+        /// What we want of it; with the resourceVersion that it was seen with, if it was.
+        object: Value,
+    },
+    /// Remove an object of ours that is not wanted.
+    Delete {
+        /// Which.
+        id: Id,
+    },
+}
+
+/// What is to be done now, and which objects are left alone because their break-glass annotation
+/// says so.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// In this order.
+    pub(super) actions: Vec<Action>,
+    /// Under glass that somebody broke.
+    pub(super) hands_off: Vec<Id>,
+}
+
+/// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
+pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) -> Plan {
+    let mut plan = Plan::default();
+    if observed.home == Home::Terminating || progress.withdrawn {
+        plan.actions = withdrawal(observed);
+        return plan;
+    }
+    if observed.home == Home::Missing && progress.may_create_home {
+        plan.actions.push(Action::CreateHome);
+    }
+    let has_all = |is_one: fn(&Id) -> bool| {
+        let mut ids = wanted.iter().filter_map(Id::of).filter(is_one);
+        ids.all(|id| observed.objects.contains_key(&id))
+    };
+    let everything = has_all(|_| true);
+    for object in wanted {
+        let Some(id) = Id::of(object) else { continue };
+        let live = observed.objects.get(&id);
+        if live.is_none() && !may_begin(&id, progress, &has_all, observed) {
+            continue;
+        }
+        if live.is_some_and(is_broken) {
+            plan.hands_off.push(id);
+            continue;
+        }
+        let mut object = object.clone();
+        if !(progress.reached && everything) {
+            entries::hold_back(&mut object, live);
+        }
+        terms::adopt(&mut object, live);
+        if live.is_some_and(|live| contains(live, &object)) {
+            continue;
+        }
+        if let Some(version) = live.map(|live| live["metadata"]["resourceVersion"].clone()) {
+            object["metadata"]["resourceVersion"] = version;
+        }
+        plan.actions.push(Action::Apply { id, object });
+    }
+    if plan.actions.is_empty() && everything && progress.settled {
+        plan.actions = stale(observed, wanted);
+    }
+    plan
+}
+
+/// Whether it is time to create an object that is not there.
+fn may_begin(
+    id: &Id,
+    progress: Progress,
+    has_all: &dyn Fn(fn(&Id) -> bool) -> bool,
+    observed: &Observed,
+) -> bool {
+    let is_owned = observed.owner_uid().is_some();
+    match (id.kind, id.name.as_str()) {
+        (Kind::ClusterRole, _) => true,
+        (_, MIRROR) => is_owned,
+        (_, CONFIGURATION) => is_owned && progress.labelled && has_all(|id| id.name == MIRROR),
+        // The guard, and policies for pods.
+        _ => is_owned && progress.labelled && has_all(|id| id.name == CONFIGURATION),
+    }
+}
+
+/// Objects of ours that are not wanted (any more).
+fn stale(observed: &Observed, wanted: &[Value]) -> Vec<Action> {
+    let wanted: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
+    let stale = in_order_of_removal(observed)
+        .into_iter()
+        // Roles are those of whoever installed us; the owner goes last or not at all.
+        .filter(|id| id.kind != Kind::ClusterRole && !wanted.contains(id));
+    let not_broken = |id: &Id| !observed.objects.get(id).is_some_and(is_broken);
+    stale
+        .filter(not_broken)
+        .map(|id| Action::Delete { id })
+        .collect()
+}
+
+/// Everything of ours, in the order in which it can go without a closed gate in between.
+fn withdrawal(observed: &Observed) -> Vec<Action> {
+    let ids = in_order_of_removal(observed).into_iter();
+    let ours = ids.filter(|id| id.kind != Kind::ClusterRole || id.name == OWNER);
+    ours.map(|id| Action::Delete { id }).collect()
+}
+
+fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
+    let of_kind = |kind: Kind| observed.objects.keys().filter(move |id| id.kind == kind);
+    Kind::BY_REMOVAL
+        .into_iter()
+        .flat_map(of_kind)
+        .cloned()
+        .collect()
+}
+
+/// Whether somebody has said, with who and why, that they change this object on purpose.
+pub(super) fn is_broken(live: &Value) -> bool {
+    let note = live["metadata"]["annotations"][BREAK_GLASS].as_str();
+    note.is_some_and(|note| !note.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Finds out whether the API server reaches us: by a dry run that only our own entry meets.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::controllers::api::{MANAGER, call};
+use crate::render::{REACH_LABEL, reach};
+
+/// The first pause after a failure; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Pause where the API server has only not heard of the entry yet.
+const CACHE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why we were not reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unreached {
+    /// The API server did not call the entry as it is now.
+    #[error("the API server does not use the entry reach.meshgate.io as it is now (yet)")]
+    NotAsked,
+    /// It called and failed, or refused the dry run.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Asks once.
+///
+/// # Errors
+/// What the API server said, or that it did not call.
+pub(super) async fn attempt(
+    client: &Client,
+    namespace: &str,
+    proof: &str,
+) -> Result<(), Unreached> {
+    let mut object = ConfigMap::default();
+    object.metadata.generate_name = Some("meshgate-reach-".to_owned());
+    object.metadata.labels = Some(BTreeMap::from([(REACH_LABEL.to_owned(), String::new())]));
+    let params = PostParams {
+        dry_run: true,
+        field_manager: Some(MANAGER.to_owned()),
+    };
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let what = || format!("dry run of a ConfigMap in namespace {namespace}");
+    let answer = call(what, api.create(&params, &object)).await;
+    let answer = answer.map_err(|error| Unreached::Failed(error.to_string()))?;
+    let annotations = answer.metadata.annotations.unwrap_or_default();
+    match annotations.get(reach::ANNOTATION) {
+        Some(found) if found == proof => Ok(()),
+        _ => Err(Unreached::NotAsked),
+    }
+}
+
+/// By which client configuration we were reached, and when to try again. The clock is passed in.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    proven: Option<String>,
+    trying: Option<String>,
+    failures: u32,
+    due: Option<Instant>,
+    told: Option<Unreached>,
+}
+
+impl Reach {
+    /// Whether the API server has reached us by the configuration of this proof.
+    pub(super) fn is_proven(&self, proof: &str) -> bool {
+        self.proven.as_deref() == Some(proof)
+    }
+
+    /// When the next attempt is due; at once for a configuration that was not tried yet.
+    pub(super) fn due(&mut self, proof: &str, now: Instant) -> Instant {
+        if self.trying.as_deref() != Some(proof) {
+            *self = Self {
+                proven: self.proven.take(),
+                trying: Some(proof.to_owned()),
+                ..Self::default()
+            };
+        }
+        self.due.unwrap_or(now)
+    }
+
+    /// We were reached.
+    pub(super) fn succeeded(&mut self, proof: &str) {
+        *self = Self {
+            proven: Some(proof.to_owned()),
+            ..Self::default()
+        };
+    }
+
+    /// We were not. True if that is news.
+    pub(super) fn failed(&mut self, why: &Unreached, now: Instant) -> bool {
+        self.failures += 1;
+        // A cache is a matter of milliseconds; one that takes longer is a failure like others.
+        let is_cache = *why == Unreached::NotAsked && self.failures <= 10;
+        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures - 1));
+        let pause = if is_cache {
+            CACHE_PAUSE
+        } else {
+            doubled.min(LONGEST_PAUSE)
+        };
+        self.due = Some(now + pause);
+        !is_cache && self.told.replace(why.clone()).as_ref() != Some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_news_is_told_once() {
+        let mut reach = Reach::default();
+        let now = Instant::now();
+        assert_eq!(reach.due("a", now), now);
+        assert!(!reach.failed(&Unreached::NotAsked, now));
+        assert_eq!(reach.due("a", now), now + CACHE_PAUSE);
+        let refused = Unreached::Failed("connection refused".to_owned());
+        assert!(reach.failed(&refused, now));
+        assert!(!reach.failed(&refused, now));
+        assert!(reach.due("a", now) > now + FIRST_PAUSE);
+        for _ in 0..40 {
+            reach.failed(&refused, now);
+        }
+        assert_eq!(reach.due("a", now), now + LONGEST_PAUSE);
+        assert!(reach.failed(&Unreached::Failed("EOF".to_owned()), now));
+        // Another address is tried at once, and what was proven stays so until it is.
+        reach.succeeded("a");
+        assert_eq!(reach.due("b", now), now);
+        assert!(reach.is_proven("a") && !reach.is_proven("b"));
+        reach.failed(&refused, now);
+        assert!(reach.is_proven("a"));
+        reach.succeeded("b");
+        assert!(reach.is_proven("b") && !reach.is_proven("a"));
+    }
+}

@@ -1,0 +1,216 @@
+//! Conditions printed as CEL, safe against absent maps and keys, whatever the values are.
+
+use crate::injector::profile::ContainerName;
+use crate::injector::rule::Place;
+
+use super::expr::{Container, Expr, KeyTest};
+
+/// What an expression may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// A webhook's condition on a pod: no namespace but its name (registration of webhooks is
+    /// accepted with `namespaceObject`, which then is always null).
+    Pod,
+    /// A policy on pods, with the variables `labels`, `annotations`, `namespaceLabels` and
+    /// `namespaceAnnotations`.
+    Policy,
+    /// A condition on a namespace itself.
+    Namespace,
+}
+
+/// The maps of a place: how an absent one is met, and how one that is there.
+struct Map {
+    /// May be absent: `.orValue({})` makes it a map.
+    path: &'static str,
+    optional: bool,
+}
+
+impl Scope {
+    fn map(self, place: Place) -> Map {
+        let (path, optional) = match (self, place) {
+            (Self::Policy, Place::PodLabel) => ("variables.labels", false),
+            (Self::Policy, Place::PodAnnotation) => ("variables.annotations", false),
+            (Self::Policy, Place::NamespaceLabel) => ("variables.namespaceLabels", false),
+            (Self::Policy, Place::NamespaceAnnotation) => ("variables.namespaceAnnotations", false),
+            (Self::Pod | Self::Namespace, Place::PodLabel | Place::NamespaceLabel) => {
+                ("object.metadata.?labels", true)
+            }
+            (Self::Pod | Self::Namespace, Place::PodAnnotation | Place::NamespaceAnnotation) => {
+                ("object.metadata.?annotations", true)
+            }
+        };
+        Map { path, optional }
+    }
+
+    /// The name of the namespace.
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::Pod | Self::Policy => "request.namespace",
+            // Not there yet with `generateName`.
+            Self::Namespace => "object.metadata.?name.orValue('')",
+        }
+    }
+
+    /// The value of a key, `''` if it is absent.
+    pub(super) fn value(self, place: Place, key: &str) -> String {
+        format!("{}[?{}].orValue('')", self.map(place).path, text(key))
+    }
+
+    /// Whether a key is there.
+    pub(super) fn has(self, place: Place, key: &str) -> String {
+        let map = self.map(place);
+        let all = if map.optional { ".orValue({})" } else { "" };
+        format!("{} in {}{all}", text(key), map.path)
+    }
+
+    /// A condition in CEL.
+    pub(super) fn print(self, expr: &Expr) -> String {
+        self.within(expr).0
+    }
+
+    /// The same as what stands before `?`.
+    pub(super) fn operand_of_choice(self, expr: &Expr) -> String {
+        self.operand(expr, Binding::And)
+    }
+
+    /// As an operand of something that binds as strongly as `outer`.
+    fn operand(self, expr: &Expr, outer: Binding) -> String {
+        let (text, own) = self.within(expr);
+        if own < outer { format!("({text})") } else { text }
+    }
+
+    fn within(self, expr: &Expr) -> (String, Binding) {
+        let join = |parts: &[Expr], word: &str, binding: Binding| {
+            let parts: Vec<String> =
+                parts.iter().map(|part| self.operand(part, binding.inner())).collect();
+            (parts.join(word), binding)
+        };
+        match expr {
+            Expr::Const(value) => (value.to_string(), Binding::Atom),
+            Expr::Key(test) => self.key(test),
+            Expr::Namespace(names) => (one_of(self.namespace(), names, true), Binding::Relation),
+            Expr::Container(wanted) => container(wanted),
+            Expr::Not(inner) => match &**inner {
+                Expr::Namespace(names) => not_one_of(self.namespace(), names),
+                other => (format!("!{}", self.operand(other, Binding::Atom)), Binding::Atom),
+            },
+            Expr::All(parts) => join(parts, " && ", Binding::And),
+            Expr::Any(parts) => join(parts, " || ", Binding::Or),
+        }
+    }
+
+    /// A test of a key. An absent key reads as `''`, so that presence is asked for only where
+    /// the two differ.
+    fn key(self, test: &KeyTest) -> (String, Binding) {
+        let KeyTest { key, absent, others, values, fold } = test;
+        let has = self.has(key.place, &key.name);
+        if values.is_empty() {
+            return if *others {
+                (has, Binding::Relation)
+            } else {
+                (format!("!({has})"), Binding::Atom)
+            };
+        }
+        let mut value = self.value(key.place, &key.name);
+        if *fold {
+            value.push_str(".lowerAscii()");
+        }
+        let (compared, binding) = if *others {
+            not_one_of(&value, values)
+        } else {
+            (one_of(&value, values, true), Binding::Relation)
+        };
+        let of_empty = test.passes(Some(""));
+        if of_empty == *absent {
+            (compared, binding)
+        } else if *absent {
+            (format!("!({has}) || {compared}"), Binding::Or)
+        } else {
+            (format!("{has} && {compared}"), Binding::And)
+        }
+    }
+}
+
+/// Whether the pod holds a container, by the variables of a policy.
+fn container(wanted: &Container) -> (String, Binding) {
+    match wanted {
+        Container::Init(name) => {
+            let text = format!("variables.initContainers.exists(c, c.name == {})", text(name));
+            (text, Binding::Atom)
+        }
+        Container::Sidecar { name, not_image } => {
+            let mut is_it = match name {
+                ContainerName::Exact(name) => format!("c.name == {}", text(name)),
+                ContainerName::Prefix(start) => format!("c.name.startsWith({})", text(start)),
+            };
+            if !not_image.is_empty() {
+                let image = not_one_of("c.?image.orValue('')", not_image).0;
+                is_it = format!("{is_it} && {image}");
+            }
+            let text = format!(
+                "variables.containers.exists(c, {is_it}) || variables.nativeSidecars.exists(c, {is_it})"
+            );
+            (text, Binding::Or)
+        }
+    }
+}
+
+/// How strongly an expression binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Binding {
+    Or,
+    And,
+    Relation,
+    Atom,
+}
+
+impl Binding {
+    /// What its operands must have to go without parentheses. `a && b` within `||` has some all
+    /// the same, for those who read it.
+    fn inner(self) -> Self {
+        match self {
+            Self::Or | Self::And | Self::Relation => Self::Relation,
+            Self::Atom => Self::Atom,
+        }
+    }
+}
+
+/// `value == 'a'` or `value in ['a', 'b']`.
+fn one_of(value: &str, list: &[String], is_one: bool) -> String {
+    match list {
+        [only] if is_one => format!("{value} == {}", text(only)),
+        [only] => format!("{value} != {}", text(only)),
+        _ => format!("{value} in {}", texts(list)),
+    }
+}
+
+fn not_one_of(value: &str, list: &[String]) -> (String, Binding) {
+    if list.len() == 1 {
+        return (one_of(value, list, false), Binding::Relation);
+    }
+    (format!("!({})", one_of(value, list, true)), Binding::Atom)
+}
+
+/// A list of texts.
+pub(super) fn texts(list: &[String]) -> String {
+    let texts: Vec<String> = list.iter().map(|one| text(one)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A text literal. Whatever is not printable ASCII is escaped, so that no value can end the
+/// literal or hide in it.
+pub(super) fn text(value: &str) -> String {
+    let mut literal = String::with_capacity(value.len() + 2);
+    literal.push('\'');
+    for c in value.chars() {
+        match c {
+            '\'' => literal.push_str("\\'"),
+            '\\' => literal.push_str("\\\\"),
+            ' '..='~' => literal.push(c),
+            _ if u32::from(c) <= 0xffff => literal.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => literal.push_str(&format!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    literal.push('\'');
+    literal
+}

@@ -1,0 +1,144 @@
+//! Entries of a webhook configuration: the cells of several injectors laid over each other, so
+//! that a pod is in one entry at most.
+
+use std::collections::BTreeSet;
+
+use crate::injector::Injector;
+
+use super::Note;
+use super::cells::{self, Cell, Cube, Domain, Match, Rules};
+use super::expr::Expr;
+
+/// One entry: namespaces and which pods in them are sent.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// Which requirements it asks about: `linkerd-2.vault`.
+    pub(super) name: String,
+    /// Terms on the labels of the namespace.
+    pub(super) selector: Vec<Match>,
+    /// The condition on the pod.
+    pub(super) expr: Expr,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask which namespaces are meant"))]
+    pub(super) cube: Cube,
+}
+
+/// Disjoint entries.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub(super) list: Vec<Entry>,
+    pub(super) notes: Vec<Note>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask which namespaces are meant"))]
+    pub(super) domain: Domain,
+}
+
+/// Most entries for one hook: beyond these, namespaces are not told apart by some label.
+const MOST: usize = 100;
+
+/// Longest name of an entry, without what is put behind it.
+const LONGEST_NAME: usize = 200;
+
+/// The cells of one injector, and the labels by which they are not told apart.
+struct Part<'r> {
+    rules: Rules<'r>,
+    hidden: BTreeSet<&'r str>,
+    cells: Vec<Cell>,
+}
+
+/// The entries for these injectors. None for a pod that requires none of them.
+pub(super) fn of(injectors: &[&Injector], excluded: &[&str]) -> Entries {
+    let domain = cells::domain(injectors);
+    let mut parts: Vec<Part<'_>> = injectors
+        .iter()
+        .map(|injector| Part::new(Rules::new(injector, excluded), &domain))
+        .collect();
+    while count(&parts) > MOST && hide_one(&mut parts, &domain) {}
+    let notes = parts.iter().filter(|part| !part.hidden.is_empty()).map(|part| Note::Widened {
+        injector: part.rules.name().to_owned(),
+        labels: part.hidden.iter().map(|label| (*label).to_owned()).collect(),
+    });
+    let notes = notes.collect();
+    let mut laid: Vec<Laid> = vec![Laid::default()];
+    for part in &parts {
+        laid = laid.iter().flat_map(|below| below.under(part)).collect();
+    }
+    laid.retain(|one| one.expr() != Expr::FALSE);
+    let list = (1..).zip(&laid).map(|(number, one)| one.entry(number, &domain)).collect();
+    Entries { list, notes, domain }
+}
+
+impl<'r> Part<'r> {
+    fn new(rules: Rules<'r>, domain: &Domain) -> Self {
+        let mut hidden = BTreeSet::new();
+        let mut labels = rules.labels().rev();
+        while rules.is_too_large(domain, &hidden) {
+            let Some(label) = labels.next() else { break };
+            hidden.insert(label);
+        }
+        drop(labels);
+        let cells = rules.cells(domain, &hidden);
+        Self { rules, hidden, cells }
+    }
+}
+
+fn count(parts: &[Part<'_>]) -> usize {
+    parts.iter().map(|part| part.cells.len()).fold(1, usize::saturating_mul)
+}
+
+/// Stops telling namespaces apart by the last label of the injector with most cells (of those,
+/// the last in the configuration). False if nothing is left.
+fn hide_one(parts: &mut [Part<'_>], domain: &Domain) -> bool {
+    let can = |part: &&mut Part<'_>| part.rules.labels().any(|l| !part.hidden.contains(l));
+    let Some(part) = parts.iter_mut().filter(can).max_by_key(|part| part.cells.len()) else {
+        return false;
+    };
+    let label = part.rules.labels().rev().find(|label| !part.hidden.contains(label));
+    part.hidden.extend(label);
+    part.cells = part.rules.cells(domain, &part.hidden);
+    true
+}
+
+/// Cells of several injectors over each other.
+#[derive(Debug, Clone, Default)]
+struct Laid {
+    cube: Cube,
+    parts: Vec<(String, Expr)>,
+}
+
+impl Laid {
+    fn under<'p>(&'p self, part: &'p Part<'_>) -> impl Iterator<Item = Self> + 'p {
+        let asks = |cell: &Cell| cell.expr != Expr::FALSE;
+        let several = part.cells.iter().filter(|cell| asks(cell)).count() > 1;
+        let mut numbers = 1..;
+        part.cells.iter().filter_map(move |cell| {
+            let number = if asks(cell) { numbers.next() } else { None };
+            let mut laid = Self {
+                cube: cells::both(&self.cube, &cell.cube)?,
+                parts: self.parts.clone(),
+            };
+            if let Some(number) = number {
+                let name = part.rules.name();
+                let name = if several { format!("{name}-{number}") } else { name.to_owned() };
+                laid.parts.push((name, cell.expr.clone()));
+            }
+            Some(laid)
+        })
+    }
+
+    fn expr(&self) -> Expr {
+        Expr::any(self.parts.iter().map(|(_, expr)| expr.clone()))
+    }
+
+    fn entry(&self, number: usize, domain: &Domain) -> Entry {
+        let names: Vec<&str> = self.parts.iter().map(|(name, _)| name.as_str()).collect();
+        let mut name = names.join(".");
+        if name.len() > LONGEST_NAME {
+            name = format!("pods-{number}");
+        }
+        Entry {
+            name,
+            selector: cells::matches(&self.cube, domain),
+            expr: self.expr(),
+            cube: self.cube.clone(),
+        }
+    }
+}

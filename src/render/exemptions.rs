@@ -1,0 +1,26 @@
+//! Pods that nobody asks about, as conditions: those of `decision::exemption`.
+
+use serde_json::{Value, json};
+
+/// Name and expression. Bound to who asks where anybody could write the mark (case 35).
+const EXEMPTIONS: [(&str, &str); 3] = [
+    (
+        "not-a-mirror-pod",
+        "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && \
+         'system:nodes' in request.userInfo.?groups.orValue([]))",
+    ),
+    ("not-on-host-network", "!object.spec.?hostNetwork.orValue(false)"),
+    (
+        "not-for-windows",
+        "object.spec.?os.?name.orValue('') != 'windows' && \
+         object.spec.?nodeSelector[?'kubernetes.io/os'].orValue('') != 'windows'",
+    ),
+];
+
+/// As `matchConditions`: all must hold for a pod to be looked at.
+pub(super) fn conditions() -> Vec<Value> {
+    let condition = |(name, expression): (&str, &str)| {
+        json!({"name": name, "expression": expression})
+    };
+    EXEMPTIONS.into_iter().map(condition).collect()
+}

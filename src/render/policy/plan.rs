@@ -1,0 +1,92 @@
+//! What a policy decides, before it is printed.
+
+use crate::injector::Injector;
+use crate::injector::profile::MeshedSet;
+use crate::injector::rule::{Key, Rule, Term};
+use crate::injector::spec::Outcome;
+
+use crate::render::chain::Chain;
+use crate::render::expr::{Container, Expr, KeyTest};
+
+/// Rules by number, with what they need to hold; and what then follows.
+#[derive(Debug)]
+pub(in crate::render) struct Plan {
+    /// In order; the first that holds decides.
+    pub(in crate::render) ordinary: Vec<(usize, Expr)>,
+    /// The injector's own namespace, if it acts there.
+    pub(in crate::render) home: Option<Home>,
+    /// Rules that require the injector.
+    pub(in crate::render) required: Vec<usize>,
+    /// Rules that found a value that it does not know.
+    pub(in crate::render) invalid: Vec<usize>,
+    /// The sidecar is in the pod.
+    pub(in crate::render) meshed: Expr,
+}
+
+/// The injector's own namespace, where only what the pod says can ask for it.
+#[derive(Debug)]
+pub(in crate::render) struct Home {
+    pub(in crate::render) namespace: String,
+    /// The rules as though the namespace carried no marks.
+    pub(in crate::render) asked: Vec<(usize, Expr)>,
+    /// Those by which the pod asks.
+    pub(in crate::render) asking: Vec<usize>,
+    /// Those that switch the injector off.
+    pub(in crate::render) off: Vec<usize>,
+}
+
+impl Plan {
+    pub(in crate::render) fn new(injector: &Injector, excluded: &[&str]) -> Self {
+        let profile = &injector.profile;
+        let with = |wanted: &dyn Fn(&Rule) -> bool| -> Vec<usize> {
+            let rules = injector.active_rules().filter(|rule| wanted(rule));
+            rules.map(|rule| rule.number).collect()
+        };
+        let home = &profile.service.namespace;
+        let acts = profile.namespaces.contains(home) && !excluded.contains(&home.as_str());
+        let own = acts.then(|| Home {
+            namespace: home.clone(),
+            asked: unmarked(injector),
+            asking: with(&|rule| rule.then != Outcome::NotRequired && rule.is_asked_by_pod()),
+            off: with(&|rule| rule.then == Outcome::NotRequired),
+        });
+        let sets = profile.meshed.iter().filter(|set| profile.is_on(set.option.as_deref()));
+        Self {
+            ordinary: injector.active_rules().map(|rule| (rule.number, holds(rule))).collect(),
+            home: own,
+            required: with(&|rule| rule.then == Outcome::Required),
+            invalid: with(&|rule| rule.then == Outcome::Invalid),
+            meshed: Expr::any(sets.map(is_there)),
+        }
+    }
+}
+
+fn holds(rule: &Rule) -> Expr {
+    all(&rule.when)
+}
+
+/// All terms hold.
+pub(super) fn all(terms: &[Term]) -> Expr {
+    Expr::all(KeyTest::of_all(terms).into_iter().map(KeyTest::expr))
+}
+
+/// The rules where no key of the namespace is there.
+fn unmarked(injector: &Injector) -> Vec<(usize, Expr)> {
+    let absent = |key: &Key| (!key.place.is_on_pod()).then_some(&None);
+    let rules = injector.active_rules().filter_map(|rule| {
+        let alone = Chain::new(std::iter::once(rule), |_| true, false).given(absent);
+        let step = alone.steps.into_iter().next()?;
+        Some((rule.number, Expr::all(step.tests.into_iter().map(KeyTest::expr))))
+    });
+    rules.collect()
+}
+
+/// All of a set is in the pod, and the set counts for it.
+fn is_there(set: &MeshedSet) -> Expr {
+    let when = std::iter::once(all(&set.when));
+    let sidecar = set.sidecar.iter().map(|name| {
+        Expr::Container(Container::Sidecar { name: name.clone(), not_image: set.not_image.clone() })
+    });
+    let init = set.init.iter().map(|name| Expr::Container(Container::Init(name.clone())));
+    Expr::all(when.chain(sidecar).chain(init))
+}
