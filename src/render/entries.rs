@@ -18,7 +18,10 @@ pub(super) struct Entry {
     pub(super) selector: Vec<Match>,
     /// The condition on the pod.
     pub(super) expr: Expr,
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask which namespaces are meant"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests ask which namespaces are meant")
+    )]
     pub(super) cube: Cube,
 }
 
@@ -27,7 +30,10 @@ pub(super) struct Entry {
 pub(super) struct Entries {
     pub(super) list: Vec<Entry>,
     pub(super) notes: Vec<Note>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask which namespaces are meant"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests ask which namespaces are meant")
+    )]
     pub(super) domain: Domain,
 }
 
@@ -52,18 +58,32 @@ pub(super) fn of(injectors: &[&Injector], excluded: &[&str]) -> Entries {
         .map(|injector| Part::new(Rules::new(injector, excluded), &domain))
         .collect();
     while count(&parts) > MOST && hide_one(&mut parts, &domain) {}
-    let notes = parts.iter().filter(|part| !part.hidden.is_empty()).map(|part| Note::Widened {
-        injector: part.rules.name().to_owned(),
-        labels: part.hidden.iter().map(|label| (*label).to_owned()).collect(),
-    });
+    let notes = parts
+        .iter()
+        .filter(|part| !part.hidden.is_empty())
+        .map(|part| Note::Widened {
+            injector: part.rules.name().to_owned(),
+            labels: part
+                .hidden
+                .iter()
+                .map(|label| (*label).to_owned())
+                .collect(),
+        });
     let notes = notes.collect();
     let mut laid: Vec<Laid> = vec![Laid::default()];
     for part in &parts {
         laid = laid.iter().flat_map(|below| below.under(part)).collect();
     }
     laid.retain(|one| one.expr() != Expr::FALSE);
-    let list = (1..).zip(&laid).map(|(number, one)| one.entry(number, &domain)).collect();
-    Entries { list, notes, domain }
+    let list = (1..)
+        .zip(&laid)
+        .map(|(number, one)| one.entry(number, &domain))
+        .collect();
+    Entries {
+        list,
+        notes,
+        domain,
+    }
 }
 
 impl<'r> Part<'r> {
@@ -76,22 +96,37 @@ impl<'r> Part<'r> {
         }
         drop(labels);
         let cells = rules.cells(domain, &hidden);
-        Self { rules, hidden, cells }
+        Self {
+            rules,
+            hidden,
+            cells,
+        }
     }
 }
 
 fn count(parts: &[Part<'_>]) -> usize {
-    parts.iter().map(|part| part.cells.len()).fold(1, usize::saturating_mul)
+    parts
+        .iter()
+        .map(|part| part.cells.len())
+        .fold(1, usize::saturating_mul)
 }
 
 /// Stops telling namespaces apart by the last label of the injector with most cells (of those,
 /// the last in the configuration). False if nothing is left.
 fn hide_one(parts: &mut [Part<'_>], domain: &Domain) -> bool {
     let can = |part: &&mut Part<'_>| part.rules.labels().any(|l| !part.hidden.contains(l));
-    let Some(part) = parts.iter_mut().filter(can).max_by_key(|part| part.cells.len()) else {
+    let Some(part) = parts
+        .iter_mut()
+        .filter(can)
+        .max_by_key(|part| part.cells.len())
+    else {
         return false;
     };
-    let label = part.rules.labels().rev().find(|label| !part.hidden.contains(label));
+    let label = part
+        .rules
+        .labels()
+        .rev()
+        .find(|label| !part.hidden.contains(label));
     part.hidden.extend(label);
     part.cells = part.rules.cells(domain, &part.hidden);
     true
@@ -117,7 +152,11 @@ impl Laid {
             };
             if let Some(number) = number {
                 let name = part.rules.name();
-                let name = if several { format!("{name}-{number}") } else { name.to_owned() };
+                let name = if several {
+                    format!("{name}-{number}")
+                } else {
+                    name.to_owned()
+                };
                 laid.parts.push((name, cell.expr.clone()));
             }
             Some(laid)

@@ -13,7 +13,10 @@ const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-colle
 
 /// The policy and its binding.
 pub fn objects(settings: &Settings) -> Vec<Value> {
-    vec![policy(settings), super::policy::binding(GUARD, &["Deny"], settings)]
+    vec![
+        policy(settings),
+        super::policy::binding(GUARD, &["Deny"], settings),
+    ]
 }
 
 fn policy(settings: &Settings) -> Value {
