@@ -224,6 +224,7 @@ impl Labeller {
     /// keep the others from being guarded.
     fn tell_whether_done(&mut self) {
         let untried = self.todo.values().any(|todo| todo.failures == 0);
+        let untried = untried || !self.in_flight.is_empty();
         if !self.has_listed || untried || *self.context.labelled.borrow() {
             return;
         }

@@ -12,10 +12,12 @@ use crate::render::REACH_ENTRY;
 use super::terms::entry_of;
 
 const FAIL: &str = "Fail";
+/// How the names of our entries end.
+const OUR_ENTRIES: &str = ".meshgate.io";
 
 /// Takes back what must not be armed yet in a configuration that was rendered as armed.
 pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
-    for entry in object["webhooks"].as_array_mut().into_iter().flatten() {
+    for entry in entries_mut(object) {
         if !arms(entry) {
             continue;
         }
@@ -24,6 +26,33 @@ pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
             Some(armed) => entry["clientConfig"] = armed["clientConfig"].clone(),
             None => entry["failurePolicy"] = json!("Ignore"),
         }
+    }
+    keep_armed(object, live);
+}
+
+/// The entries of a webhook configuration; none of any other object.
+pub(super) fn entries_mut(object: &mut Value) -> impl Iterator<Item = &mut Value> {
+    list_mut(object).into_iter().flatten()
+}
+
+fn list_mut(object: &mut Value) -> Option<&mut Vec<Value>> {
+    object.get_mut("webhooks")?.as_array_mut()
+}
+
+/// Entries of ours that are armed and not wanted any more stay until those that take their place
+/// are armed: another configuration gives entries other names, and a restart with it must not open
+/// the gate for the time until the API server has reached us.
+fn keep_armed(object: &mut Value, live: Option<&Value>) {
+    let armed = live.and_then(|live| live["webhooks"].as_array());
+    let is_ours = |entry: &&Value| {
+        let name = entry["name"].as_str().unwrap_or_default();
+        name.ends_with(OUR_ENTRIES) && arms(entry)
+    };
+    let is_wanted = |entry: &&Value| entry_of(object, &entry["name"]).is_some();
+    let armed = armed.into_iter().flatten().filter(is_ours);
+    let stay: Vec<Value> = armed.filter(|entry| !is_wanted(entry)).cloned().collect();
+    if let Some(entries) = list_mut(object) {
+        entries.extend(stay);
     }
 }
 
@@ -52,6 +81,21 @@ mod tests {
 
     fn entry(name: &str, url: &str, policy: &str) -> Value {
         json!({"name": name, "clientConfig": {"url": url}, "failurePolicy": policy})
+    }
+
+    #[test]
+    fn what_is_armed_stays_until_what_takes_its_place_is() {
+        let wanted = json!({"webhooks": [entry("new.gate.meshgate.io", "u", "Fail")]});
+        let old = entry("old.gate.meshgate.io", "u", "Fail");
+        let live = json!({"webhooks": [
+            old,
+            entry("open.gate.meshgate.io", "u", "Ignore"),
+            entry("gate.example.test", "u", "Fail"),
+        ]});
+        let mut object = wanted.clone();
+        hold_back(&mut object, Some(&live));
+        let waiting = entry("new.gate.meshgate.io", "u", "Ignore");
+        assert_eq!(object["webhooks"], json!([waiting, old]));
     }
 
     #[test]

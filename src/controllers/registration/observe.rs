@@ -34,7 +34,10 @@ pub(super) async fn objects_of(
         let list = call(what, objects(client, kind).list(&labelled)).await?;
         for object in list {
             let name = object.metadata.name.clone().unwrap_or_default();
-            let value = serde_json::to_value(object).unwrap_or_default();
+            let mut value = serde_json::to_value(object).unwrap_or_default();
+            // Items of a list do not say what they are.
+            value["apiVersion"] = format!("{}/v1", kind.names().group).into();
+            value["kind"] = kind.names().kind.into();
             observed.objects.insert(Id { kind, name }, value);
         }
     }

@@ -8,6 +8,7 @@
 use serde_json::{Value, json};
 
 use super::contains::same;
+use super::entries::entries_mut;
 
 /// Annotation with the terms that we wrote, as JSON, each once.
 pub(super) const NOTE: &str = "meshgate.io/selector-terms";
@@ -20,8 +21,7 @@ pub(super) fn adopt(object: &mut Value, live: Option<&Value>) {
     }
     let mut own: Vec<Value> = Vec::new();
     let before = live.and_then(noted);
-    let entries = object["webhooks"].as_array_mut().into_iter().flatten();
-    for entry in entries {
+    for entry in entries_mut(object) {
         let wanted = terms(entry);
         own.extend(
             wanted
