@@ -7,7 +7,8 @@
 //! | `pause NAME`, `resume NAME` | SIGSTOP, SIGCONT |
 //! | `status` | each process: running or not, its id |
 //! | `compact` | etcd forgets all revisions but the last |
-//! | `add NAME JSON` | one more process: `{"program", "args", "env"}`; obeys the same lines, goes with the lab |
+//! | `ports COUNT` | free ports for a guest, that stay its own while it is restarted |
+//! | `add NAME JSON` | one more process: `{"program", "args", "env", "folder"}`; obeys the same lines, goes with the lab |
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ struct Guest {
     args: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Where it works, instead of in the lab's folder.
+    folder: Option<PathBuf>,
 }
 
 /// Does what the line says; a failure is an answer too.
@@ -50,6 +53,7 @@ fn answer(plane: &mut ControlPlane, line: &str, stop: &Stop) -> Result<Value> {
     match verb {
         "status" => Ok(status(plane)),
         "compact" => compact(plane),
+        "ports" => Ok(json!({"ports": plane.give_ports(rest.parse()?)?})),
         "add" => add(plane, rest),
         _ => signal_or_start(plane, verb, rest, stop),
     }
@@ -109,6 +113,7 @@ fn add(plane: &mut ControlPlane, rest: &str) -> Result<Value> {
         args: guest.args,
         env: guest.env.into_iter().collect(),
         folder: plane.folder().to_owned(),
+        works_in: guest.folder.unwrap_or_else(|| plane.folder().to_owned()),
     };
     let mut process = Process::new(name, launch);
     process.start()?;

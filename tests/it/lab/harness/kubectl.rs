@@ -83,4 +83,13 @@ impl Lab {
             .await
             .ok()
     }
+
+    /// `kubectl apply --server-side` of manifests that name their namespaces, some of them too
+    /// large for the annotation of a client-side one.
+    pub(crate) async fn apply_whole(&self, manifests: &str) {
+        let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.kubectl_as(User::Admin, &arguments, manifests)
+            .await
+            .ok();
+    }
 }

@@ -3,8 +3,13 @@
 //! In the shared one each test works in namespaces of its own. What is cluster-wide belongs to
 //! everybody: a test that changes it, or stops a component, takes [`Lab::alone`].
 
+mod dapr;
+mod guests;
+mod istiod;
 mod kubectl;
+mod meshgate;
 mod objects;
+mod pods;
 mod supervisor;
 
 use std::sync::Arc;
@@ -18,7 +23,12 @@ use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+pub(crate) use self::dapr::Dapr;
+pub(crate) use self::guests::Guest;
+pub(crate) use self::istiod::Istiod;
 pub(crate) use self::kubectl::User;
+pub(crate) use self::meshgate::Meshgate;
+pub(crate) use self::pods::{Injection, UNGUARDED, pod};
 pub(crate) use self::supervisor::{Options, Supervisor};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
@@ -54,7 +64,8 @@ enum Turn {
 }
 
 impl Lab {
-    /// The shared control plane, for tests that keep to their own namespaces.
+    /// The shared control plane, for tests that keep to their own namespaces. One per test: a second
+    /// would wait for whoever waits to be alone, and that for the first.
     pub(crate) async fn shared() -> Self {
         let turn = Turn::Shared(TURNS.read().await);
         Self::with(shared().await, turn)

@@ -22,18 +22,30 @@ impl Lab {
     ) -> String {
         static CREATED: AtomicUsize = AtomicUsize::new(1);
         let name = format!("{name}-{}", CREATED.fetch_add(1, Ordering::Relaxed));
+        self.ensure(&name, labels, annotations).await;
+        name
+    }
+
+    /// Creates a namespace of this very name, where it is missing, and its ServiceAccount.
+    pub(crate) async fn ensure_namespace(&self, name: &str) {
+        self.ensure(name, &[], &[]).await;
+    }
+
+    async fn ensure(&self, name: &str, labels: Marks<'_>, annotations: Marks<'_>) {
         let metadata =
             json!({"name": name, "labels": object(labels), "annotations": object(annotations)});
-        let namespace = json!({"metadata": metadata});
-        self.create("/api/v1/namespaces", &namespace).await.unwrap();
         let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
-        let account = json!({"metadata": {"name": "default"}});
-        match self.create(&accounts, &account).await {
-            // The controller manager was faster.
-            Err(Error::Api(status)) if status.code == 409 => {}
-            created => drop(created.unwrap()),
+        let wanted = [
+            ("/api/v1/namespaces", json!({"metadata": metadata})),
+            (&accounts, json!({"metadata": {"name": "default"}})),
+        ];
+        for (path, object) in wanted {
+            match self.create(path, &object).await {
+                // It is there, or the controller manager was faster.
+                Err(Error::Api(status)) if status.code == 409 => {}
+                created => drop(created.unwrap()),
+            }
         }
-        name
     }
 
     /// Creates a Node that kwok plays, beside `node-1` and `node-2` which are there, and waits
@@ -74,6 +86,22 @@ impl Lab {
         self.client().await.request(request).await
     }
 
+    /// Says by a slice of its own that a Service has one endpoint, ready or not. Nothing runs behind
+    /// it: slices may not hold the loopback address where everything of a lab is.
+    pub(crate) async fn endpoint(&self, namespace: &str, service: &str, is_ready: bool) {
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": format!("{service}-lab"),
+                "labels": {"kubernetes.io/service-name": service},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["192.0.2.7"], "conditions": {"ready": is_ready}}],
+        });
+        self.apply(namespace, &slice.to_string()).await;
+    }
+
     /// Posts an object to the path of its kind.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, Error> {
         let request = Request::post(path)
@@ -84,7 +112,7 @@ impl Lab {
     }
 }
 
-fn object(marks: Marks<'_>) -> Value {
+pub(super) fn object(marks: Marks<'_>) -> Value {
     let pairs = marks.iter();
     let pairs = pairs.map(|(key, value)| ((*key).to_owned(), json!(value)));
     Value::Object(pairs.collect::<Map<_, _>>())

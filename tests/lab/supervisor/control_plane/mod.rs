@@ -37,6 +37,8 @@ pub(crate) struct ControlPlane {
     pub(crate) processes: Vec<(Process, Option<Probe>)>,
     pub(crate) ports: Ports,
     pub(crate) lab: PathBuf,
+    /// Ports that guests were given.
+    given: Vec<u16>,
     credentials: Credentials,
     trusted: Arc<ClientConfig>,
     // Dropped in this order: the watcher looks after the folder until it is removed.
@@ -55,7 +57,7 @@ impl ControlPlane {
         let folder = tempfile::Builder::new().prefix("meshgate-lab-").tempdir()?;
         let watcher = Watcher::start(folder.path())?;
         fs::create_dir(folder.path().join("logs"))?;
-        let found = ports::find(Ports::COUNT)?;
+        let found = ports::find(ports::COMPONENTS, Ports::COUNT, &[])?;
         let ports = Ports::new(
             found
                 .try_into()
@@ -75,6 +77,7 @@ impl ControlPlane {
             processes: Vec::new(),
             ports,
             lab: options.lab.clone(),
+            given: Vec::new(),
             credentials,
             trusted,
             folder,
@@ -102,6 +105,7 @@ impl ControlPlane {
             args: component.args.clone(),
             env: Vec::new(),
             folder: self.folder().to_owned(),
+            works_in: self.folder().to_owned(),
         };
         let mut process = Process::new(component.name, launch);
         process.start()?;
@@ -140,6 +144,17 @@ impl ControlPlane {
             }
             stop.pause()?;
         }
+    }
+
+    /// Free ports for a guest, which nobody else of this lab is given.
+    ///
+    /// # Errors
+    ///
+    /// When there are not as many.
+    pub(crate) fn give_ports(&mut self, count: usize) -> Result<Vec<u16>> {
+        let found = ports::find(ports::GUESTS, count, &self.given)?;
+        self.given.extend(&found);
+        Ok(found)
     }
 
     pub(crate) fn folder(&self) -> &Path {

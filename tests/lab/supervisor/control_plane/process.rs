@@ -37,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) env: Vec<(String, String)>,
     /// The folder of the lab, by which everything of it is found again.
     pub(crate) folder: PathBuf,
+    /// Its working folder.
+    pub(crate) works_in: PathBuf,
 }
 
 impl Process {
@@ -62,7 +64,7 @@ impl Process {
             .args(&launch.args)
             .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .env(remains::MARK, &launch.folder)
-            .current_dir(&launch.folder)
+            .current_dir(&launch.works_in)
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
