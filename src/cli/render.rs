@@ -113,7 +113,9 @@ enum Output {
 }
 
 fn url(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
+    let host = text
+        .strip_prefix("https://")
+        .map(|rest| rest.trim_end_matches('/'));
     match host {
         Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => {
             Ok(format!("https://{host}"))
@@ -130,7 +132,11 @@ fn service(text: &str) -> Result<Client, String> {
     if namespace.is_empty() || name.is_empty() || port == 0 {
         return Err(expected());
     }
-    Ok(Client::Service { namespace: namespace.to_owned(), name: name.to_owned(), port })
+    Ok(Client::Service {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        port,
+    })
 }
 
 pub(super) fn run(form: &Form) -> Done {
@@ -170,7 +176,10 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
         std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))
     };
     let writers = if args.writers.is_empty() {
-        vec![format!("system:serviceaccount:{}:meshgate-control", args.namespace)]
+        vec![format!(
+            "system:serviceaccount:{}:meshgate-control",
+            args.namespace
+        )]
     } else {
         args.writers.clone()
     };
@@ -199,8 +208,14 @@ fn print(rendered: &Rendered, is_static: bool, form: Output) -> anyhow::Result<(
         return output::print(&(serde_json::to_string_pretty(&list)? + "\n"));
     };
     for object in &rendered.objects {
-        let folder = if is_static { render::fixed::folder(object) } else { None };
-        let comment = folder.map(|folder| format!("# {folder}/\n")).unwrap_or_default();
+        let folder = if is_static {
+            render::fixed::folder(object)
+        } else {
+            None
+        };
+        let comment = folder
+            .map(|folder| format!("# {folder}/\n"))
+            .unwrap_or_default();
         output::print(&format!("---\n{comment}{}", yaml(object)?))?;
     }
     Ok(())

@@ -100,9 +100,7 @@ fn samples(rules: &[Rule]) -> BTreeMap<&Key, Vec<Sample>> {
 
 /// Per key the values that these terms can tell apart: absent, one that none of them names, then
 /// those that they name, each also in a spelling that none of them has.
-pub fn samples_of<'r>(
-    terms: impl IntoIterator<Item = &'r Term>,
-) -> BTreeMap<&'r Key, Vec<Sample>> {
+pub fn samples_of<'r>(terms: impl IntoIterator<Item = &'r Term>) -> BTreeMap<&'r Key, Vec<Sample>> {
     // Per key the texts that are named, by what they are without case.
     let mut named: BTreeMap<&Key, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
     for term in terms {

@@ -76,13 +76,19 @@ impl Scope {
     /// As an operand of something that binds as strongly as `outer`.
     fn operand(self, expr: &Expr, outer: Binding) -> String {
         let (text, own) = self.within(expr);
-        if own < outer { format!("({text})") } else { text }
+        if own < outer {
+            format!("({text})")
+        } else {
+            text
+        }
     }
 
     fn within(self, expr: &Expr) -> (String, Binding) {
         let join = |parts: &[Expr], word: &str, binding: Binding| {
-            let parts: Vec<String> =
-                parts.iter().map(|part| self.operand(part, binding.inner())).collect();
+            let parts: Vec<String> = parts
+                .iter()
+                .map(|part| self.operand(part, binding.inner()))
+                .collect();
             (parts.join(word), binding)
         };
         match expr {
@@ -92,7 +98,10 @@ impl Scope {
             Expr::Container(wanted) => container(wanted),
             Expr::Not(inner) => match &**inner {
                 Expr::Namespace(names) => not_one_of(self.namespace(), names),
-                other => (format!("!{}", self.operand(other, Binding::Atom)), Binding::Atom),
+                other => (
+                    format!("!{}", self.operand(other, Binding::Atom)),
+                    Binding::Atom,
+                ),
             },
             Expr::All(parts) => join(parts, " && ", Binding::And),
             Expr::Any(parts) => join(parts, " || ", Binding::Or),
@@ -102,7 +111,13 @@ impl Scope {
     /// A test of a key. An absent key reads as `''`, so that presence is asked for only where
     /// the two differ.
     fn key(self, test: &KeyTest) -> (String, Binding) {
-        let KeyTest { key, absent, others, values, fold } = test;
+        let KeyTest {
+            key,
+            absent,
+            others,
+            values,
+            fold,
+        } = test;
         let has = self.has(key.place, &key.name);
         if values.is_empty() {
             return if *others {
@@ -135,7 +150,10 @@ impl Scope {
 fn container(wanted: &Container) -> (String, Binding) {
     match wanted {
         Container::Init(name) => {
-            let text = format!("variables.initContainers.exists(c, c.name == {})", text(name));
+            let text = format!(
+                "variables.initContainers.exists(c, c.name == {})",
+                text(name)
+            );
             (text, Binding::Atom)
         }
         Container::Sidecar { name, not_image } => {

@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
 use crate::injector::rule::{Key, Place, Rule};
 use crate::injector::spec::Outcome;
-use crate::injector::Injector;
 
 use super::chain::{Chain, Choice};
 use super::expr::Expr;
@@ -33,20 +33,29 @@ pub(super) struct Cell {
 /// All labels of namespaces that these injectors tell apart.
 pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     let mut domain = Domain::new();
-    let rules = injectors.iter().flat_map(|injector| injector.active_rules());
+    let rules = injectors
+        .iter()
+        .flat_map(|injector| injector.active_rules());
     for term in rules.flat_map(|rule| &rule.when) {
         if term.key.place != Place::NamespaceLabel {
             continue;
         }
-        let values = domain.entry(term.key.name.clone()).or_insert_with(|| vec![None, None]);
+        let values = domain
+            .entry(term.key.name.clone())
+            .or_insert_with(|| vec![None, None]);
         for value in term.test.values().map_or(&[][..], |values| &values.list) {
             if !values.iter().skip(2).any(|own| own.as_ref() == Some(value)) {
                 values.push(Some(value.clone()));
             }
         }
     }
-    for injector in injectors.iter().filter(|injector| mirror::is_needed(injector)) {
-        domain.entry(mirror::label(injector)).or_insert_with(|| vec![None, None]);
+    for injector in injectors
+        .iter()
+        .filter(|injector| mirror::is_needed(injector))
+    {
+        domain
+            .entry(mirror::label(injector))
+            .or_insert_with(|| vec![None, None]);
     }
     for values in domain.values_mut() {
         // One that is longer than all others is none of them.
@@ -58,14 +67,13 @@ pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     domain
 }
 
-/// Most cells that are looked at for one injector, and most values of annotations in each.
-const MOST_TRIED: usize = 1_000;
-
 /// The rules of one injector, and what they read.
 pub(super) struct Rules<'r> {
     injector: &'r Injector,
     /// Names that no selector lets through.
     excluded: &'r [&'r str],
+    /// Most kinds of namespaces, and most values of annotations in each, that are tried.
+    most_tried: usize,
     /// Required, by the rules as they stand.
     ordinary: Chain,
     /// In its own namespace: required by what the pod says, and …
@@ -79,10 +87,7 @@ pub(super) struct Rules<'r> {
 }
 
 impl<'r> Rules<'r> {
-    pub(super) fn new(
-        injector: &'r Injector,
-        excluded: &'r [&'r str],
-    ) -> Self {
+    pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str], most_tried: usize) -> Self {
         let rules = || injector.active_rules();
         let requires = |rule: &Rule| rule.then != Outcome::NotRequired;
         let mut labels: Vec<&Key> = Vec::new();
@@ -91,13 +96,20 @@ impl<'r> Rules<'r> {
                 labels.push(&term.key);
             }
         }
-        let mirror = mirror::is_needed(injector)
-            .then(|| Key { place: Place::NamespaceLabel, name: mirror::label(injector) });
+        let mirror = mirror::is_needed(injector).then(|| Key {
+            place: Place::NamespaceLabel,
+            name: mirror::label(injector),
+        });
         Self {
             injector,
             excluded,
+            most_tried,
             ordinary: Chain::new(rules(), requires, false),
-            asked: Chain::new(rules(), |rule| requires(rule) && rule.is_asked_by_pod(), false),
+            asked: Chain::new(
+                rules(),
+                |rule| requires(rule) && rule.is_asked_by_pod(),
+                false,
+            ),
             unless: Chain::new(rules(), requires, true),
             samples: coverage::samples_of(rules().flat_map(|rule| &rule.when)),
             labels,
@@ -116,7 +128,11 @@ impl<'r> Rules<'r> {
 
     /// All namespaces, as disjoint cells, without telling them apart by `hidden` labels.
     pub(super) fn cells(&self, domain: &Domain, hidden: &BTreeSet<&str>) -> Vec<Cell> {
-        let labels = self.labels.iter().copied().filter(|key| !hidden.contains(key.name.as_str()));
+        let labels = self
+            .labels
+            .iter()
+            .copied()
+            .filter(|key| !hidden.contains(key.name.as_str()));
         let keys: Vec<&Key> = labels.chain(&self.mirror).collect();
         self.split(&keys, domain, &mut BTreeMap::new())
     }
@@ -125,7 +141,7 @@ impl<'r> Rules<'r> {
     pub(super) fn is_too_large(&self, domain: &Domain, hidden: &BTreeSet<&str>) -> bool {
         let labels = self.labels().filter(|label| !hidden.contains(label));
         let kinds = labels.map(|label| domain.get(label).map_or(1, Vec::len));
-        kinds.fold(1_usize, usize::saturating_mul) > MOST_TRIED
+        kinds.fold(1_usize, usize::saturating_mul) > self.most_tried
     }
 
     fn split<'k>(
@@ -135,7 +151,10 @@ impl<'r> Rules<'r> {
         known: &mut BTreeMap<&'k Key, &'k Sample>,
     ) -> Vec<Cell> {
         let Some((key, rest)) = keys.split_first() else {
-            return vec![Cell { cube: Cube::new(), expr: self.expr(known) }];
+            return vec![Cell {
+                cube: Cube::new(),
+                expr: self.expr(known),
+            }];
         };
         let mut groups: Vec<(Vec<Cell>, BTreeSet<usize>)> = Vec::new();
         for (number, sample) in domain.get(&key.name).into_iter().flatten().enumerate() {
@@ -167,10 +186,17 @@ impl<'r> Rules<'r> {
         let (ordinary, own) = self.choices(known);
         let profile = &self.injector.profile;
         let acts = |name: &&str| !self.excluded.contains(name);
-        let except = profile.namespaces.except.iter().map(String::as_str).filter(acts);
+        let except = profile
+            .namespaces
+            .except
+            .iter()
+            .map(String::as_str)
+            .filter(acts);
         let mut scope = vec![Expr::namespace(except).not()];
         if let Some(only) = &profile.namespaces.only {
-            scope.push(Expr::namespace(only.iter().map(String::as_str).filter(acts)));
+            scope.push(Expr::namespace(
+                only.iter().map(String::as_str).filter(acts),
+            ));
         }
         let home = profile.service.namespace.as_str();
         let everywhere = ordinary.expr(&self.samples);
@@ -196,7 +222,9 @@ impl<'r> Rules<'r> {
     }
 
     fn mirror_in(&self, known: &BTreeMap<&Key, &Sample>) -> Option<bool> {
-        known.get(self.mirror.as_ref()?).map(|sample| sample.is_some())
+        known
+            .get(self.mirror.as_ref()?)
+            .map(|sample| sample.is_some())
     }
 
     /// What pods are left to ask about, anywhere and in the injector's own namespace: under each
@@ -208,9 +236,11 @@ impl<'r> Rules<'r> {
             .filter(|(key, _)| !key.place.is_on_pod() && !known.contains_key(*key))
             .map(|(key, samples)| (*key, samples))
             .collect();
-        let asked = self.asked.given(|key| (!key.place.is_on_pod()).then_some(&None));
+        let asked = self
+            .asked
+            .given(|key| (!key.place.is_on_pod()).then_some(&None));
         let kinds = hidden.iter().map(|(_, samples)| samples.len());
-        if kinds.fold(1_usize, usize::saturating_mul) > MOST_TRIED {
+        if kinds.fold(1_usize, usize::saturating_mul) > self.most_tried {
             return self.widened(known, &asked);
         }
         let mirrored = self.mirror_in(known);
@@ -220,9 +250,8 @@ impl<'r> Rules<'r> {
             own.add(vec![asked.clone(), self.unless.given(value)]);
             let annotation = |name: &str| {
                 let mut read = values.iter();
-                let found = read.find(|(key, _)| {
-                    key.place == Place::NamespaceAnnotation && key.name == name
-                });
+                let found = read
+                    .find(|(key, _)| key.place == Place::NamespaceAnnotation && key.name == name);
                 found.and_then(|(_, sample)| sample.as_deref())
             };
             if mirrored.is_none_or(|is| is == mirror::asks(self.injector, annotation)) {
@@ -239,15 +268,20 @@ impl<'r> Rules<'r> {
         let mut ordinary = self.ordinary.given(value);
         if self.mirror_in(known) == Some(false) {
             ordinary.steps.retain(|step| {
-                let by_annotation =
-                    |key: &Key| key.place == Place::NamespaceAnnotation;
-                let by_pod = step.tests.iter().any(|t| t.key.place.is_on_pod() && !t.absent);
+                let by_annotation = |key: &Key| key.place == Place::NamespaceAnnotation;
+                let by_pod = step
+                    .tests
+                    .iter()
+                    .any(|t| t.key.place.is_on_pod() && !t.absent);
                 !step.then || by_pod || !step.tests.iter().any(|t| by_annotation(&t.key))
             });
         }
         let mut choices = (Choice::default(), Choice::default());
         choices.0.add(vec![ordinary.without(hidden)]);
-        choices.1.add(vec![asked.clone(), self.unless.given(value).without(hidden)]);
+        choices.1.add(vec![
+            asked.clone(),
+            self.unless.given(value).without(hidden),
+        ]);
         choices
     }
 }
@@ -318,7 +352,11 @@ pub(super) fn matches(cube: &Cube, domain: &Domain) -> Vec<Match> {
             .collect();
         values.sort_unstable();
         let mut add = |operator, values| {
-            terms.push(Match { label: label.clone(), operator, values });
+            terms.push(Match {
+                label: label.clone(),
+                operator,
+                values,
+            });
         };
         match (numbers.contains(&ABSENT), others) {
             (true, false) => add("DoesNotExist", Vec::new()),

@@ -37,7 +37,10 @@ impl Chain {
             tests: KeyTest::of_all(&rule.when),
             then: then(rule),
         };
-        Self { steps: rules.map(step).collect(), otherwise }
+        Self {
+            steps: rules.map(step).collect(),
+            otherwise,
+        }
     }
 
     /// The chain where `known` says the values of some keys.
@@ -56,12 +59,18 @@ impl Chain {
                 continue;
             }
             let decides = rest.is_empty();
-            steps.push(Step { tests: rest, then: step.then });
+            steps.push(Step {
+                tests: rest,
+                then: step.then,
+            });
             if decides {
                 break;
             }
         }
-        Self { steps, otherwise: self.otherwise }
+        Self {
+            steps,
+            otherwise: self.otherwise,
+        }
     }
 
     /// A chain that never says less, without the keys that nothing is known of: what says yes
@@ -69,7 +78,12 @@ impl Chain {
     pub(super) fn without(&self, hidden: impl Fn(&Key) -> bool) -> Self {
         let keeps = |step: &&Step| step.then || !step.tests.iter().any(|test| hidden(&test.key));
         let rest = |step: &Step| Step {
-            tests: step.tests.iter().filter(|test| !hidden(&test.key)).cloned().collect(),
+            tests: step
+                .tests
+                .iter()
+                .filter(|test| !hidden(&test.key))
+                .cloned()
+                .collect(),
             then: step.then,
         };
         Self {
@@ -95,14 +109,16 @@ impl Chain {
 
     /// As a condition: from the last step to the first.
     fn folded(&self) -> Expr {
-        self.steps.iter().rfold(Expr::Const(self.otherwise), |rest, step| {
-            let holds = Expr::all(step.tests.iter().cloned().map(KeyTest::expr));
-            if step.then {
-                Expr::any([holds, rest])
-            } else {
-                Expr::all([holds.not(), rest])
-            }
-        })
+        self.steps
+            .iter()
+            .rfold(Expr::Const(self.otherwise), |rest, step| {
+                let holds = Expr::all(step.tests.iter().cloned().map(KeyTest::expr));
+                if step.then {
+                    Expr::any([holds, rest])
+                } else {
+                    Expr::all([holds.not(), rest])
+                }
+            })
     }
 }
 
@@ -127,15 +143,21 @@ impl Choice {
         self.exact(samples).unwrap_or_else(|| self.folded())
     }
 
-    fn folded(&self) -> Expr {
-        Expr::any(self.0.iter().map(|chains| Expr::all(chains.iter().map(Chain::folded))))
+    pub(super) fn folded(&self) -> Expr {
+        Expr::any(
+            self.0
+                .iter()
+                .map(|chains| Expr::all(chains.iter().map(Chain::folded))),
+        )
     }
 
     /// By trying values. `None` if there are too many, or texts that differ by case alone matter
     /// in one rule and not in another.
     fn exact(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Option<Expr> {
         let chains = self.0.iter().flatten();
-        let tests = chains.flat_map(|chain| &chain.steps).flat_map(|step| &step.tests);
+        let tests = chains
+            .flat_map(|chain| &chain.steps)
+            .flat_map(|step| &step.tests);
         let mut order: Vec<&Key> = Vec::new();
         let mut folds: BTreeMap<&Key, bool> = BTreeMap::new();
         for test in tests.clone() {
@@ -151,7 +173,12 @@ impl Choice {
         if tests.clone().any(is_mixed) {
             return None;
         }
-        let mut tried = Trial { samples, order: &order, folds: &folds, left: MOST_TRIED };
+        let mut tried = Trial {
+            samples,
+            order: &order,
+            folds: &folds,
+            left: MOST_TRIED,
+        };
         let expr = tried.expr(self.clone())?;
         (expr.size() <= LONGEST).then_some(expr)
     }
@@ -163,14 +190,20 @@ impl Choice {
             if chains.iter().any(|chain| chain.constant() == Some(false)) {
                 continue;
             }
-            let rest: Vec<Chain> =
-                chains.into_iter().filter(|chain| chain.constant().is_none()).collect();
+            let rest: Vec<Chain> = chains
+                .into_iter()
+                .filter(|chain| chain.constant().is_none())
+                .collect();
             if rest.is_empty() {
                 return Err(true);
             }
             open.insert(rest);
         }
-        if open.is_empty() { Err(false) } else { Ok(Self(open)) }
+        if open.is_empty() {
+            Err(false)
+        } else {
+            Ok(Self(open))
+        }
     }
 }
 
@@ -194,14 +227,17 @@ impl Trial<'_> {
         };
         let chains = || choice.0.iter().flatten();
         let reads = |key: &&&Key| {
-            let mut tests = chains().flat_map(|chain| &chain.steps).flat_map(|step| &step.tests);
+            let mut tests = chains()
+                .flat_map(|chain| &chain.steps)
+                .flat_map(|step| &step.tests);
             tests.any(|test| test.key == ***key)
         };
         let key = *self.order.iter().find(reads)?;
         let mut groups: Vec<(Expr, Vec<&Sample>)> = Vec::new();
         for sample in self.samples.get(key)? {
             let known = |other: &Key| (other == key).then_some(sample);
-            let given = |chains: &Vec<Chain>| chains.iter().map(|chain| chain.given(known)).collect();
+            let given =
+                |chains: &Vec<Chain>| chains.iter().map(|chain| chain.given(known)).collect();
             let expr = self.expr(Choice(choice.0.iter().map(given).collect()))?;
             match groups.iter_mut().find(|(known, _)| *known == expr) {
                 Some((_, samples)) => samples.push(sample),
@@ -228,10 +264,28 @@ impl Trial<'_> {
 fn one_of(key: &Key, passing: &[&Sample], all: &[&Sample], fold: bool) -> Expr {
     // As `samples_of` has it: absent, what nobody names, what is named.
     let [absent, others] = [0, 1].map(|index| all.get(index).is_some_and(|s| passing.contains(s)));
-    let named = all.iter().skip(2).filter(|sample| passing.contains(sample) != others);
-    let spell = |text: &String| if fold { text.to_ascii_lowercase() } else { text.clone() };
-    let mut values: Vec<String> = named.filter_map(|sample| sample.as_ref().map(spell)).collect();
+    let named = all
+        .iter()
+        .skip(2)
+        .filter(|sample| passing.contains(sample) != others);
+    let spell = |text: &String| {
+        if fold {
+            text.to_ascii_lowercase()
+        } else {
+            text.clone()
+        }
+    };
+    let mut values: Vec<String> = named
+        .filter_map(|sample| sample.as_ref().map(spell))
+        .collect();
     values.sort_unstable();
     values.dedup();
-    KeyTest { key: key.clone(), absent, others, values, fold }.expr()
+    KeyTest {
+        key: key.clone(),
+        absent,
+        others,
+        values,
+        fold,
+    }
+    .expr()
 }

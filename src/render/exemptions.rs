@@ -9,7 +9,10 @@ const EXEMPTIONS: [(&str, &str); 3] = [
         "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && \
          'system:nodes' in request.userInfo.?groups.orValue([]))",
     ),
-    ("not-on-host-network", "!object.spec.?hostNetwork.orValue(false)"),
+    (
+        "not-on-host-network",
+        "!object.spec.?hostNetwork.orValue(false)",
+    ),
     (
         "not-for-windows",
         "object.spec.?os.?name.orValue('') != 'windows' && \
@@ -19,8 +22,7 @@ const EXEMPTIONS: [(&str, &str); 3] = [
 
 /// As `matchConditions`: all must hold for a pod to be looked at.
 pub(super) fn conditions() -> Vec<Value> {
-    let condition = |(name, expression): (&str, &str)| {
-        json!({"name": name, "expression": expression})
-    };
+    let condition =
+        |(name, expression): (&str, &str)| json!({"name": name, "expression": expression});
     EXEMPTIONS.into_iter().map(condition).collect()
 }

@@ -57,7 +57,11 @@ impl Expr {
             (1, Some(only)) => only,
             (_, Some(last)) => {
                 list.push(last);
-                if neutral { Self::All(list) } else { Self::Any(list) }
+                if neutral {
+                    Self::All(list)
+                } else {
+                    Self::Any(list)
+                }
             }
         }
     }
@@ -68,7 +72,9 @@ impl Expr {
             Self::Const(value) => Self::Const(!value),
             Self::Key(test) => test.negated().expr(),
             Self::Not(inner) => *inner,
-            other @ (Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_)) => Self::Not(Box::new(other)),
+            other @ (Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_)) => {
+                Self::Not(Box::new(other))
+            }
         }
     }
 
@@ -77,7 +83,11 @@ impl Expr {
         let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         names.sort_unstable();
         names.dedup();
-        if names.is_empty() { Self::FALSE } else { Self::Namespace(names) }
+        if names.is_empty() {
+            Self::FALSE
+        } else {
+            Self::Namespace(names)
+        }
     }
 
     /// How many tests there are in it.
@@ -132,20 +142,35 @@ impl KeyTest {
         let named = term.test.values();
         let fold = named.is_some_and(|values| values.fold);
         let spell = |value: &String| {
-            if fold { value.to_ascii_lowercase() } else { value.clone() }
+            if fold {
+                value.to_ascii_lowercase()
+            } else {
+                value.clone()
+            }
         };
-        let mut values: Vec<String> =
-            named.map_or(&[][..], |values| &values.list).iter().map(spell).collect();
+        let mut values: Vec<String> = named
+            .map_or(&[][..], |values| &values.list)
+            .iter()
+            .map(spell)
+            .collect();
         values.sort_unstable();
         values.dedup();
-        Self { key: term.key.clone(), absent, others, values, fold }
+        Self {
+            key: term.key.clone(),
+            absent,
+            others,
+            values,
+            fold,
+        }
     }
 
     /// The tests of a rule's terms, those of one key as one.
     pub(super) fn of_all(terms: &[Term]) -> Vec<Self> {
         let mut tests: Vec<Self> = Vec::new();
         for test in terms.iter().map(Self::of) {
-            let same = tests.iter_mut().find(|own| own.key == test.key && own.can_join(&test));
+            let same = tests
+                .iter_mut()
+                .find(|own| own.key == test.key && own.can_join(&test));
             match same {
                 Some(own) => own.join(test),
                 None => tests.push(test),
@@ -185,14 +210,22 @@ impl KeyTest {
     pub(super) fn passes(&self, value: Option<&str>) -> bool {
         let is_named = |value: &str| {
             self.values.iter().any(|one| {
-                if self.fold { one.eq_ignore_ascii_case(value) } else { one == value }
+                if self.fold {
+                    one.eq_ignore_ascii_case(value)
+                } else {
+                    one == value
+                }
             })
         };
         value.map_or(self.absent, |value| is_named(value) != self.others)
     }
 
     fn negated(self) -> Self {
-        Self { absent: !self.absent, others: !self.others, ..self }
+        Self {
+            absent: !self.absent,
+            others: !self.others,
+            ..self
+        }
     }
 
     /// As a condition; a test that always or never passes is a constant.

@@ -29,7 +29,10 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Result<Rendered, P
     if let Client::Service { .. } = settings.client {
         return Err(Problem::NotByUrl);
     }
-    let settings = Settings { owner_uid: None, ..settings.clone() };
+    let settings = Settings {
+        owner_uid: None,
+        ..settings.clone()
+    };
     let mut rendered = super::registration(injectors, &settings);
     if settings.enforcement == Enforcement::Webhook {
         rendered.add(super::policy::objects(injectors, &settings));

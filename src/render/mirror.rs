@@ -53,10 +53,7 @@ pub fn wanted<'a>(
 }
 
 /// Whether annotations alone can require the injector of pods that say nothing, wherever it is.
-pub(super) fn asks<'a>(
-    injector: &Injector,
-    annotation: impl Fn(&str) -> Option<&'a str>,
-) -> bool {
+pub(super) fn asks<'a>(injector: &Injector, annotation: impl Fn(&str) -> Option<&'a str>) -> bool {
     let holds = |rule: &Rule| {
         annotation_terms(rule).all(|term| term.test.passes(annotation(&term.key.name)))
     };
@@ -135,7 +132,7 @@ fn labels(injectors: &Injectors) -> impl Iterator<Item = (String, Expr)> {
 }
 
 /// [`wanted`] as a condition on the namespace, but for excluded names.
-fn wanted_expr(injector: &Injector) -> Expr {
+pub(super) fn wanted_expr(injector: &Injector) -> Expr {
     let decides = |rule: &&Rule| requires_by_annotation(rule) || forbids_by_annotation(rule);
     let rules = || injector.active_rules().filter(decides);
     let chain = Chain::new(rules(), |rule| rule.then != Outcome::NotRequired, false);
@@ -144,11 +141,20 @@ fn wanted_expr(injector: &Injector) -> Expr {
     choice.add(vec![chain]);
     let profile = &injector.profile;
     let own = std::iter::once(profile.service.namespace.as_str());
-    let never = profile.namespaces.except.iter().map(String::as_str).chain(own);
+    let never = profile
+        .namespaces
+        .except
+        .iter()
+        .map(String::as_str)
+        .chain(own);
     let only = profile.namespaces.only.iter();
     let scope = only.map(|names| Expr::namespace(names.iter().map(String::as_str)));
     let asks = choice.expr(&coverage::samples_of(rules().flat_map(annotation_terms)));
-    Expr::all([asks, Expr::namespace(never).not()].into_iter().chain(scope))
+    Expr::all(
+        [asks, Expr::namespace(never).not()]
+            .into_iter()
+            .chain(scope),
+    )
 }
 
 /// `(wanted) != (there)` for each label, joined: whether labels and annotations disagree.
@@ -193,11 +199,12 @@ fn selector(injectors: &Injectors, settings: &Settings) -> Value {
 }
 
 fn policy(injectors: &Injectors, settings: &Settings) -> Value {
-    let mutations: Vec<Value> = labels(injectors).flat_map(|(label, wanted)| {
-        [add(&label, &wanted), remove(&label, &wanted)]
-    })
-    .map(|expression| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}))
-    .collect();
+    let mutations: Vec<Value> = labels(injectors)
+        .flat_map(|(label, wanted)| [add(&label, &wanted), remove(&label, &wanted)])
+        .map(
+            |expression| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}),
+        )
+        .collect();
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicy",

@@ -258,3 +258,6 @@ fn excluded<'s>(injectors: &'s Injectors, settings: &'s Settings) -> Vec<&'s str
     names.dedup();
     names
 }
+
+#[cfg(test)]
+mod tests;

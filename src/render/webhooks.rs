@@ -10,7 +10,7 @@ use crate::injector::spec::Mode;
 use crate::injector::{Injector, Injectors};
 
 use super::cel::Scope;
-use super::entries::{self, Entry};
+use super::entries::{self, Entry, Limits};
 use super::exemptions;
 use super::{CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
 use super::{REACH_ENTRY, REACH_LABEL, excluded, metadata, path};
@@ -54,13 +54,19 @@ impl Hook {
 pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     let excluded = excluded(injectors, settings);
     let in_mode = |mode: Mode| -> Vec<&Injector> {
-        injectors.iter().filter(|injector| injector.profile.mode == mode).collect()
+        injectors
+            .iter()
+            .filter(|injector| injector.profile.mode == mode)
+            .collect()
     };
-    let enforced = entries::of(&in_mode(Mode::Enforce), &excluded);
-    let warned = entries::of(&in_mode(Mode::Warn), &excluded);
+    let enforced = entries::of(&in_mode(Mode::Enforce), &excluded, Limits::USUAL);
+    let warned = entries::of(&in_mode(Mode::Warn), &excluded, Limits::USUAL);
     let hook = |hook: Hook| -> Vec<Value> {
         let webhook = |entry: &Entry, mode| webhook(entry, hook, mode, &excluded, settings);
-        let enforced = enforced.list.iter().map(|entry| webhook(entry, Mode::Enforce));
+        let enforced = enforced
+            .list
+            .iter()
+            .map(|entry| webhook(entry, Mode::Enforce));
         let warned = warned.list.iter().map(|entry| webhook(entry, Mode::Warn));
         enforced.chain(warned).collect()
     };
@@ -86,13 +92,7 @@ fn configuration(hook: Hook, webhooks: Vec<Value>, settings: &Settings) -> Value
 }
 
 /// One webhook with every field that the API server would fill in (case 79).
-fn webhook(
-    entry: &Entry,
-    hook: Hook,
-    mode: Mode,
-    excluded: &[&str],
-    settings: &Settings,
-) -> Value {
+fn webhook(entry: &Entry, hook: Hook, mode: Mode, excluded: &[&str], settings: &Settings) -> Value {
     let is_policy = settings.enforcement == Enforcement::Policy;
     let infix = if mode == Mode::Warn { "warn." } else { "" };
     let failure_policy = if is_policy || mode == Mode::Warn {

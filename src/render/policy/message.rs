@@ -32,7 +32,10 @@ pub(super) fn plain_missing(injector: &Injector) -> String {
 
 /// If `messageExpression` fails.
 pub(super) fn plain_invalid(injector: &Injector) -> String {
-    format!("a label or annotation has a value that {} does not know", injector.profile.name)
+    format!(
+        "a label or annotation has a value that {} does not know",
+        injector.profile.name
+    )
 }
 
 /// Parts joined into one text.
@@ -47,7 +50,9 @@ fn by_rule<'r>(
     numbers: &[usize],
     one: impl Fn(&'r Rule) -> String,
 ) -> String {
-    let rules = injector.active_rules().filter(|rule| numbers.contains(&rule.number));
+    let rules = injector
+        .active_rules()
+        .filter(|rule| numbers.contains(&rule.number));
     let mut texts: Vec<(usize, String)> = rules.map(|rule| (rule.number, one(rule))).collect();
     let Some((_, last)) = texts.pop() else {
         return text("");
@@ -56,7 +61,11 @@ fn by_rule<'r>(
         .iter()
         .map(|(number, text)| format!("variables.rule == {number} ? {text} :\n"));
     let before: String = before.collect();
-    if before.is_empty() { last } else { format!("({before}{last})") }
+    if before.is_empty() {
+        last
+    } else {
+        format!("({before}{last})")
+    }
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but the pod lacks …`.
@@ -83,17 +92,27 @@ pub(super) fn missing(injector: &Injector, numbers: &[usize]) -> String {
         parts.push(text(&format!("; {hint}")));
     }
     let place = &profile.service.namespace;
-    parts.push(text(&format!("; see kubectl -n {place} get pods and the logs there")));
+    parts.push(text(&format!(
+        "; see kubectl -n {place} get pods and the logs there"
+    )));
     parts.join(" +\n")
 }
 
 fn who(is_pod: bool) -> String {
-    if is_pod { "variables.pod".to_owned() } else { "'Namespace ' + request.namespace".to_owned() }
+    if is_pod {
+        "variables.pod".to_owned()
+    } else {
+        "'Namespace ' + request.namespace".to_owned()
+    }
 }
 
 /// The terms that decided, with the values that are there.
 fn why(rule: &Rule) -> Vec<String> {
-    let positive: Vec<&Term> = rule.when.iter().filter(|term| term.test.is_positive()).collect();
+    let positive: Vec<&Term> = rule
+        .when
+        .iter()
+        .filter(|term| term.test.is_positive())
+        .collect();
     let on_pod = |term: &&&Term| term.key.place.is_on_pod();
     let is_mixed = positive.iter().any(|t| on_pod(&t)) && !positive.iter().all(|t| on_pod(&t));
     let mut named: Vec<&Term> = Vec::new();
@@ -105,10 +124,18 @@ fn why(rule: &Rule) -> Vec<String> {
     let mut parts = Vec::new();
     for (number, term) in named.iter().enumerate() {
         let and = if number == 0 { "" } else { " and " };
-        parts.push(text(&format!("{and}{} {}=", term.key.place.noun(), term.key.name)));
+        parts.push(text(&format!(
+            "{and}{} {}=",
+            term.key.place.noun(),
+            term.key.name
+        )));
         parts.push(value(term));
         if is_mixed {
-            let whose = if term.key.place.is_on_pod() { "pod" } else { "namespace" };
+            let whose = if term.key.place.is_on_pod() {
+                "pod"
+            } else {
+                "namespace"
+            };
             parts.push(text(&format!(" on the {whose}")));
         }
     }
@@ -129,8 +156,10 @@ fn value(term: &Term) -> String {
         return text(only);
     }
     let value = Scope::Policy.value(term.key.place, &term.key.name);
-    let is_annotation =
-        matches!(term.key.place, Place::PodAnnotation | Place::NamespaceAnnotation);
+    let is_annotation = matches!(
+        term.key.place,
+        Place::PodAnnotation | Place::NamespaceAnnotation
+    );
     if !is_annotation || matches!(term.test, Test::In(_)) {
         return value;
     }
@@ -151,7 +180,10 @@ fn passed_by(name: &str, skip: &str) -> String {
 
 /// What a pod must hold, in words: any one of the sets that count for it.
 fn wanted(profile: &Profile) -> String {
-    let sets = profile.meshed.iter().filter(|set| profile.is_on(set.option.as_deref()));
+    let sets = profile
+        .meshed
+        .iter()
+        .filter(|set| profile.is_on(set.option.as_deref()));
     let (always, sometimes): (Vec<&MeshedSet>, Vec<&MeshedSet>) =
         sets.partition(|set| set.when.is_empty());
     let mut words: Vec<String> = Vec::new();
@@ -186,7 +218,10 @@ pub(super) fn invalid(injector: &Injector, numbers: &[usize]) -> String {
     let name = &profile.name;
     by_rule(injector, numbers, |rule| {
         let Some(term) = culprit(rule) else {
-            return joined([who(true), text(&format!(" has a value that {name} does not know"))]);
+            return joined([
+                who(true),
+                text(&format!(" has a value that {name} does not know")),
+            ]);
         };
         let what = format!(" has {} {}=", term.key.place.noun(), term.key.name);
         let accepted = accepted(profile, term).join(", ");
@@ -206,16 +241,23 @@ pub(super) fn invalid(injector: &Injector, numbers: &[usize]) -> String {
 /// there; else the last whose key is.
 fn culprit(rule: &Rule) -> Option<&Term> {
     let there = |term: &&Term| {
-        rule.when.iter().any(|other| other.key == term.key && other.test.is_positive())
+        rule.when
+            .iter()
+            .any(|other| other.key == term.key && other.test.is_positive())
     };
     let excludes = |term: &&Term| there(term) && matches!(term.test, Test::NotIn(_));
-    rule.when.iter().find(excludes).or_else(|| rule.when.iter().rev().find(there))
+    rule.when
+        .iter()
+        .find(excludes)
+        .or_else(|| rule.when.iter().rev().find(there))
 }
 
 /// All values of a key that the profile names, less the empty one.
 fn accepted<'p>(profile: &'p Profile, of: &Term) -> Vec<&'p str> {
     let terms = profile.rules.iter().flat_map(|rule| &rule.when);
-    let values = terms.filter(|term| term.key == of.key).filter_map(|term| term.test.values());
+    let values = terms
+        .filter(|term| term.key == of.key)
+        .filter_map(|term| term.test.values());
     let mut accepted: Vec<&str> = Vec::new();
     for value in values.flat_map(|values| &values.list) {
         if !value.is_empty() && !accepted.contains(&value.as_str()) {

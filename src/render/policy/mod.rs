@@ -33,9 +33,15 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
             Mode::Warn => &["Warn", "Audit"],
             Mode::Enforce | Mode::Disabled => &["Deny"],
         };
-        [policy(&name, injector, &excluded, settings), binding(&name, actions, settings)]
+        [
+            policy(&name, injector, &excluded, settings),
+            binding(&name, actions, settings),
+        ]
     };
-    Rendered { objects: looked_at.flat_map(both).collect(), notes: Vec::new() }
+    Rendered {
+        objects: looked_at.flat_map(both).collect(),
+        notes: Vec::new(),
+    }
 }
 
 /// The binding of a policy to the whole cluster.
@@ -87,14 +93,30 @@ fn selector(injector: &Injector, excluded: &[&str]) -> Value {
 fn variables(injector: &Injector, plan: &Plan) -> Value {
     let mut variables = vec![
         ("labels", "object.metadata.?labels.orValue({})".to_owned()),
-        ("annotations", "object.metadata.?annotations.orValue({})".to_owned()),
-        ("namespaceLabels", "namespaceObject.metadata.?labels.orValue({})".to_owned()),
-        ("namespaceAnnotations", "namespaceObject.metadata.?annotations.orValue({})".to_owned()),
-        ("containers", "object.spec.?containers.orValue([])".to_owned()),
-        ("initContainers", "object.spec.?initContainers.orValue([])".to_owned()),
+        (
+            "annotations",
+            "object.metadata.?annotations.orValue({})".to_owned(),
+        ),
+        (
+            "namespaceLabels",
+            "namespaceObject.metadata.?labels.orValue({})".to_owned(),
+        ),
+        (
+            "namespaceAnnotations",
+            "namespaceObject.metadata.?annotations.orValue({})".to_owned(),
+        ),
+        (
+            "containers",
+            "object.spec.?containers.orValue([])".to_owned(),
+        ),
+        (
+            "initContainers",
+            "object.spec.?initContainers.orValue([])".to_owned(),
+        ),
         (
             "nativeSidecars",
-            "variables.initContainers.filter(c, c.?restartPolicy.orValue('') == 'Always')".to_owned(),
+            "variables.initContainers.filter(c, c.?restartPolicy.orValue('') == 'Always')"
+                .to_owned(),
         ),
     ];
     // The number of the rule that decides, 0 if none does.
@@ -129,7 +151,9 @@ fn lines(expr: &Expr) -> String {
     let Expr::Any(parts) = expr else {
         return Scope::Policy.print(expr);
     };
-    let parts = parts.iter().map(|part| Scope::Policy.operand_of_choice(part));
+    let parts = parts
+        .iter()
+        .map(|part| Scope::Policy.operand_of_choice(part));
     parts.collect::<Vec<_>>().join(" ||\n")
 }
 

@@ -50,9 +50,15 @@ impl Plan {
             asking: with(&|rule| rule.then != Outcome::NotRequired && rule.is_asked_by_pod()),
             off: with(&|rule| rule.then == Outcome::NotRequired),
         });
-        let sets = profile.meshed.iter().filter(|set| profile.is_on(set.option.as_deref()));
+        let sets = profile
+            .meshed
+            .iter()
+            .filter(|set| profile.is_on(set.option.as_deref()));
         Self {
-            ordinary: injector.active_rules().map(|rule| (rule.number, holds(rule))).collect(),
+            ordinary: injector
+                .active_rules()
+                .map(|rule| (rule.number, holds(rule)))
+                .collect(),
             home: own,
             required: with(&|rule| rule.then == Outcome::Required),
             invalid: with(&|rule| rule.then == Outcome::Invalid),
@@ -76,7 +82,10 @@ fn unmarked(injector: &Injector) -> Vec<(usize, Expr)> {
     let rules = injector.active_rules().filter_map(|rule| {
         let alone = Chain::new(std::iter::once(rule), |_| true, false).given(absent);
         let step = alone.steps.into_iter().next()?;
-        Some((rule.number, Expr::all(step.tests.into_iter().map(KeyTest::expr))))
+        Some((
+            rule.number,
+            Expr::all(step.tests.into_iter().map(KeyTest::expr)),
+        ))
     });
     rules.collect()
 }
@@ -85,8 +94,14 @@ fn unmarked(injector: &Injector) -> Vec<(usize, Expr)> {
 fn is_there(set: &MeshedSet) -> Expr {
     let when = std::iter::once(all(&set.when));
     let sidecar = set.sidecar.iter().map(|name| {
-        Expr::Container(Container::Sidecar { name: name.clone(), not_image: set.not_image.clone() })
+        Expr::Container(Container::Sidecar {
+            name: name.clone(),
+            not_image: set.not_image.clone(),
+        })
     });
-    let init = set.init.iter().map(|name| Expr::Container(Container::Init(name.clone())));
+    let init = set
+        .init
+        .iter()
+        .map(|name| Expr::Container(Container::Init(name.clone())));
     Expr::all(when.chain(sidecar).chain(init))
 }
