@@ -3,6 +3,7 @@
 
 mod hostile;
 mod lookup;
+mod metadata;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -10,7 +11,7 @@ use meshgate::metrics::Hook;
 use serde_json::{Value, json};
 
 use crate::hooks::answer::Verdict;
-use crate::hooks::{self, HOOKS, Hooks, objects, path};
+use crate::hooks::{self, ALL_HOOKS, Hooks, objects, path};
 use crate::support::client::{Answer, Client, Protocol};
 
 const JSON: &str = "application/json";
@@ -104,7 +105,7 @@ async fn reviews_that_nobody_can_answer_are_bad_calls() {
         (json!(7), "AdmissionReview"),
     ];
     for (body, text) in calls {
-        for hook in HOOKS {
+        for hook in ALL_HOOKS {
             let answer = hooks::send(&mut client, hook, body.to_string()).await;
             assert_bad_call(&answer, StatusCode::BAD_REQUEST, text);
         }
@@ -144,7 +145,7 @@ async fn method_path_and_content_type_are_told_apart() {
     let hooks = serving().await;
     for protocol in [Protocol::H1, Protocol::H2] {
         let mut client = hooks.client(protocol).await;
-        for hook in HOOKS {
+        for hook in ALL_HOOKS {
             let counted = || {
                 let metrics = hooks.metrics.encode();
                 let of_hook = format!("hook=\"{}\",decision=\"bad_call\"", hook.as_str());
@@ -236,7 +237,7 @@ async fn only_a_creation_of_a_pod_is_judged_and_nothing_else_is_decoded() {
         json!({"resource": {"group": "apps", "version": "v1", "resource": "deployments"}}),
     ];
     for overlay in overlays {
-        for hook in HOOKS {
+        for hook in ALL_HOOKS {
             let mut review = hooks::review("u", "orders", json!([{"no": "pod"}]));
             for (key, value) in overlay.as_object().unwrap() {
                 review["request"][key] = value.clone();
@@ -278,7 +279,7 @@ async fn before_the_cluster_was_read_only_what_needs_no_look_is_admitted() {
         ("meshgate-system", plain.clone(), "excluded_namespace"),
     ];
     for (namespace, pod, reason) in calls {
-        for hook in HOOKS {
+        for hook in ALL_HOOKS {
             let review = hooks::review("u", namespace, pod.clone()).to_string();
             let verdict = verdict(&mut client, hook, "u", review).await;
             assert_eq!(verdict.reason, reason);

@@ -94,7 +94,7 @@ impl<'l> Meshgate<'l> {
     pub(crate) async fn uninstall(self) {
         self.order("stop").await;
         let output = Command::new(env!("CARGO_BIN_EXE_meshgate"))
-            .arg("uninstall")
+            .args(["uninstall", "--yes"])
             .arg("--kubeconfig")
             .arg(self.lab.kubeconfig(User::Admin))
             .stdin(Stdio::null())
