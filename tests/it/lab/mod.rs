@@ -4,4 +4,5 @@
 pub(crate) mod harness;
 
 mod control_plane;
+mod registration;
 mod remains;
