@@ -137,6 +137,7 @@ impl<'c> Run<'c> {
             let client = match hook {
                 Hook::Gate => &mut *gate,
                 Hook::Check => &mut *check,
+                Hook::Namespaces | Hook::Reach => panic!("{hook:?} is not asked about pods"),
             };
             let uid = format!("case-{}-{name}", self.number);
             let mut review = hooks::review(&uid, &case.namespace.name, pod.clone());
