@@ -19,8 +19,8 @@ lab: ## Build the programs of a real control plane into target/lab, those that a
 
 lab-shell: lab ## A shell with kubectl and a control plane of its own; CMD='kubectl get nodes' runs that instead
 	@$(CARGO) build --quiet --locked --example lab
-	@target/debug/examples/lab shell $(if $(CMD),-c "$$CMD")
-lab-shell: export CMD := $(value CMD)
+	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
+lab-shell: export LAB_COMMAND = $(value CMD)
 
 fmt: ## Formatting
 	$(CARGO) fmt --check

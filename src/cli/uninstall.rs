@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cluster::watch;
 use crate::controllers::api::own_name;
+use crate::controllers::kind::{Id, Kind};
 use crate::controllers::removal::{self, Found};
 
 use super::output::{self, Exit, Format};
@@ -71,7 +72,7 @@ struct Object {
 }
 
 fn objects(found: &Found) -> Vec<Object> {
-    let object = |id: &crate::controllers::kind::Id| Object {
+    let object = |id: &Id| Object {
         kind: id.kind.names().kind,
         name: id.name.clone(),
     };
@@ -127,15 +128,22 @@ async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
 async fn remove(client: &Client, found: &Found, deadline: Instant) -> anyhow::Result<Found> {
     let who = own_name(client).await?;
     let note = format!("{who}: meshgate uninstall");
-    let is_owner =
-        |id: &&crate::controllers::kind::Id| id.kind == crate::controllers::kind::Kind::ClusterRole;
+    let is_owner = |id: &&Id| id.kind == Kind::ClusterRole;
     for id in found.objects.iter().filter(|id| !is_owner(id)) {
         tracing::info!(object = %id, "removing");
         removal::remove(client, id, &note).await?;
     }
-    let namespaces = removal::unlabel(client, deadline).await?;
-    tracing::info!(namespaces = namespaces.len(), "labels taken off");
+    let mut left = removal::find(client).await?;
+    while !left.has_more_than_owner() && !left.namespaces.is_empty() {
+        let problem = removal::unlabel(client, &left.namespaces).await;
+        if let Some(problem) = problem.filter(|_| Instant::now() + PAUSE >= deadline) {
+            return Err(problem.into());
+        }
+        tokio::time::sleep(PAUSE).await;
+        left = removal::find(client).await?;
+    }
     for id in found.objects.iter().filter(is_owner) {
+        tracing::info!(object = %id, "removing");
         removal::remove(client, id, &note).await?;
     }
     let watched = Instant::now() + WATCHED;

@@ -67,14 +67,13 @@ pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     domain
 }
 
-/// Most cells that are looked at for one injector, and most values of annotations in each.
-const MOST_TRIED: usize = 1_000;
-
 /// The rules of one injector, and what they read.
 pub(super) struct Rules<'r> {
     injector: &'r Injector,
     /// Names that no selector lets through.
     excluded: &'r [&'r str],
+    /// Most kinds of namespaces, and most values of annotations in each, that are tried.
+    most_tried: usize,
     /// Required, by the rules as they stand.
     ordinary: Chain,
     /// In its own namespace: required by what the pod says, and …
@@ -88,7 +87,7 @@ pub(super) struct Rules<'r> {
 }
 
 impl<'r> Rules<'r> {
-    pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str]) -> Self {
+    pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str], most_tried: usize) -> Self {
         let rules = || injector.active_rules();
         let requires = |rule: &Rule| rule.then != Outcome::NotRequired;
         let mut labels: Vec<&Key> = Vec::new();
@@ -104,6 +103,7 @@ impl<'r> Rules<'r> {
         Self {
             injector,
             excluded,
+            most_tried,
             ordinary: Chain::new(rules(), requires, false),
             asked: Chain::new(
                 rules(),
@@ -141,7 +141,7 @@ impl<'r> Rules<'r> {
     pub(super) fn is_too_large(&self, domain: &Domain, hidden: &BTreeSet<&str>) -> bool {
         let labels = self.labels().filter(|label| !hidden.contains(label));
         let kinds = labels.map(|label| domain.get(label).map_or(1, Vec::len));
-        kinds.fold(1_usize, usize::saturating_mul) > MOST_TRIED
+        kinds.fold(1_usize, usize::saturating_mul) > self.most_tried
     }
 
     fn split<'k>(
@@ -240,7 +240,7 @@ impl<'r> Rules<'r> {
             .asked
             .given(|key| (!key.place.is_on_pod()).then_some(&None));
         let kinds = hidden.iter().map(|(_, samples)| samples.len());
-        if kinds.fold(1_usize, usize::saturating_mul) > MOST_TRIED {
+        if kinds.fold(1_usize, usize::saturating_mul) > self.most_tried {
             return self.widened(known, &asked);
         }
         let mirrored = self.mirror_in(known);

@@ -143,7 +143,7 @@ impl Choice {
         self.exact(samples).unwrap_or_else(|| self.folded())
     }
 
-    fn folded(&self) -> Expr {
+    pub(super) fn folded(&self) -> Expr {
         Expr::any(
             self.0
                 .iter()

@@ -1,7 +1,7 @@
 //! Entries of a webhook configuration: the cells of several injectors laid over each other, so
 //! that a pod is in one entry at most.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::injector::Injector;
 
@@ -37,8 +37,23 @@ pub(super) struct Entries {
     pub(super) domain: Domain,
 }
 
-/// Most entries for one hook: beyond these, namespaces are not told apart by some label.
-const MOST: usize = 100;
+/// How much is tried before the result is widened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Most entries for one hook: beyond these, namespaces are not told apart by some label.
+    pub(super) entries: usize,
+    /// Most kinds of namespaces that are looked at for one injector, and most values of
+    /// annotations for each.
+    pub(super) tried: usize,
+}
+
+impl Limits {
+    /// Far above what presets need.
+    pub(super) const USUAL: Self = Self {
+        entries: 100,
+        tried: 1_000,
+    };
+}
 
 /// Longest name of an entry, without what is put behind it.
 const LONGEST_NAME: usize = 200;
@@ -51,13 +66,13 @@ struct Part<'r> {
 }
 
 /// The entries for these injectors. None for a pod that requires none of them.
-pub(super) fn of(injectors: &[&Injector], excluded: &[&str]) -> Entries {
+pub(super) fn of(injectors: &[&Injector], excluded: &[&str], limits: Limits) -> Entries {
     let domain = cells::domain(injectors);
     let mut parts: Vec<Part<'_>> = injectors
         .iter()
-        .map(|injector| Part::new(Rules::new(injector, excluded), &domain))
+        .map(|injector| Part::new(Rules::new(injector, excluded, limits.tried), &domain))
         .collect();
-    while count(&parts) > MOST && hide_one(&mut parts, &domain) {}
+    while count(&parts) > limits.entries && hide_one(&mut parts, &domain) {}
     let notes = parts
         .iter()
         .filter(|part| !part.hidden.is_empty())
@@ -75,10 +90,8 @@ pub(super) fn of(injectors: &[&Injector], excluded: &[&str]) -> Entries {
         laid = laid.iter().flat_map(|below| below.under(part)).collect();
     }
     laid.retain(|one| one.expr() != Expr::FALSE);
-    let list = (1..)
-        .zip(&laid)
-        .map(|(number, one)| one.entry(number, &domain))
-        .collect();
+    let mut list: Vec<Entry> = laid.iter().map(|one| one.entry(&domain)).collect();
+    name_apart(&mut list);
     Entries {
         list,
         notes,
@@ -109,6 +122,23 @@ fn count(parts: &[Part<'_>]) -> usize {
         .iter()
         .map(|part| part.cells.len())
         .fold(1, usize::saturating_mul)
+}
+
+/// Numbers entries that ask about the same requirements in different namespaces.
+fn name_apart(entries: &mut [Entry]) {
+    let mut seen: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for entry in entries.iter() {
+        seen.entry(entry.name.clone()).or_default().0 += 1;
+    }
+    for entry in entries {
+        let Some((count, number)) = seen.get_mut(&entry.name) else {
+            continue;
+        };
+        *number += 1;
+        if *count > 1 {
+            entry.name = format!("{}.part-{number}", entry.name);
+        }
+    }
 }
 
 /// Stops telling namespaces apart by the last label of the injector with most cells (of those,
@@ -167,14 +197,15 @@ impl Laid {
         Expr::any(self.parts.iter().map(|(_, expr)| expr.clone()))
     }
 
-    fn entry(&self, number: usize, domain: &Domain) -> Entry {
+    fn entry(&self, domain: &Domain) -> Entry {
         let names: Vec<&str> = self.parts.iter().map(|(name, _)| name.as_str()).collect();
-        let mut name = names.join(".");
-        if name.len() > LONGEST_NAME {
-            name = format!("pods-{number}");
-        }
+        let name = names.join(".");
         Entry {
-            name,
+            name: if name.len() > LONGEST_NAME {
+                "several".to_owned()
+            } else {
+                name
+            },
             selector: cells::matches(&self.cube, domain),
             expr: self.expr(),
             cube: self.cube.clone(),

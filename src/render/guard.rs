@@ -83,11 +83,13 @@ fn policy(settings: &Settings) -> Value {
                      .replace('{{}}', oldObject.metadata.name, 1)"
                 ),
             }],
+            // Whoever broke the glass, the audit log says so.
             "auditAnnotations": [{
                 "key": "break-glass",
                 "valueExpression": format!(
-                    "variables.glassIsBroken ? oldObject.metadata.?annotations[?{key}].orValue(\
-                     request.operation == 'UPDATE' ? object.metadata.?annotations[?{key}].orValue('') : '') : null",
+                    "object != null && {key} in object.metadata.?annotations.orValue({{}}) ? \
+                     string(object.metadata.annotations[{key}]) : \
+                     string(oldObject.metadata.?annotations[?{key}].orValue(''))",
                     key = cel::text(BREAK_GLASS)
                 ),
             }],

@@ -132,7 +132,7 @@ fn labels(injectors: &Injectors) -> impl Iterator<Item = (String, Expr)> {
 }
 
 /// [`wanted`] as a condition on the namespace, but for excluded names.
-fn wanted_expr(injector: &Injector) -> Expr {
+pub(super) fn wanted_expr(injector: &Injector) -> Expr {
     let decides = |rule: &&Rule| requires_by_annotation(rule) || forbids_by_annotation(rule);
     let rules = || injector.active_rules().filter(decides);
     let chain = Chain::new(rules(), |rule| rule.then != Outcome::NotRequired, false);

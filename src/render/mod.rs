@@ -263,3 +263,6 @@ fn excluded<'s>(injectors: &'s Injectors, settings: &'s Settings) -> Vec<&'s str
     names.dedup();
     names
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use crate::injector::spec::Mode;
 use crate::injector::{Injector, Injectors};
 
 use super::cel::Scope;
-use super::entries::{self, Entry};
+use super::entries::{self, Entry, Limits};
 use super::exemptions;
 use super::{CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
 use super::{REACH_ENTRY, REACH_LABEL, excluded, metadata, path, reach};
@@ -59,8 +59,8 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
             .filter(|injector| injector.profile.mode == mode)
             .collect()
     };
-    let enforced = entries::of(&in_mode(Mode::Enforce), &excluded);
-    let warned = entries::of(&in_mode(Mode::Warn), &excluded);
+    let enforced = entries::of(&in_mode(Mode::Enforce), &excluded, Limits::USUAL);
+    let warned = entries::of(&in_mode(Mode::Warn), &excluded, Limits::USUAL);
     let hook = |hook: Hook| -> Vec<Value> {
         let webhook = |entry: &Entry, mode| webhook(entry, hook, mode, &excluded, settings);
         let enforced = enforced

@@ -5,16 +5,15 @@
 
 pub mod plan;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::render::{BREAK_GLASS, mirror};
+use crate::render::BREAK_GLASS;
 
 use super::api::{self, CallError, MANAGER, OURS, call, objects};
 use super::kind::{Id, Kind};
@@ -23,8 +22,6 @@ use super::kind::{Id, Kind};
 const PAGE: u32 = 500;
 /// Patches at a time.
 const AT_ONCE: usize = 8;
-/// Pause before something is tried again.
-const PAUSE: Duration = Duration::from_millis(500);
 /// Progress is told after this time, and again.
 const PROGRESS: Duration = Duration::from_secs(2);
 
@@ -38,6 +35,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether there is anything but the owner.
+    pub fn has_more_than_owner(&self) -> bool {
+        self.objects.iter().any(|id| id.kind != Kind::ClusterRole)
+    }
+
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.namespaces.is_empty()
@@ -67,10 +69,9 @@ pub async fn find(client: &Client) -> Result<Found, CallError> {
             ids.push(id);
         }
     }
-    let labelled = labelled(client).await?;
     Ok(Found {
         objects: plan::in_order(ids),
-        namespaces: labelled.into_keys().collect(),
+        namespaces: labelled(client).await?,
     })
 }
 
@@ -84,22 +85,20 @@ async fn exists(client: &Client, id: &Id) -> Result<bool, CallError> {
     Ok(found.is_some())
 }
 
-/// Namespaces that carry labels of ours and are to stay, with the patch that takes them off.
-async fn labelled(client: &Client) -> Result<BTreeMap<String, Value>, CallError> {
+/// Namespaces that carry labels of ours, and are to stay.
+async fn labelled(client: &Client) -> Result<Vec<String>, CallError> {
     let api: Api<Namespace> = Api::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);
-    let mut found = BTreeMap::new();
+    let mut found = Vec::new();
     loop {
         let what = || "cannot list namespaces".to_owned();
         let page = call(what, api.list_metadata(&params)).await?;
         for namespace in page.items {
             let metadata = namespace.metadata;
-            let patch = metadata.labels.as_ref().and_then(plan::unlabel);
+            let is_ours = metadata.labels.as_ref().and_then(plan::unlabel).is_some();
             // One that is being deleted takes its labels with it.
-            if let (Some(patch), Some(name), None) =
-                (patch, metadata.name, metadata.deletion_timestamp)
-            {
-                found.insert(name, patch);
+            if is_ours && metadata.deletion_timestamp.is_none() {
+                found.extend(metadata.name);
             }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -137,70 +136,46 @@ pub async fn remove(client: &Client, id: &Id, note: &str) -> Result<(), CallErro
     }
 }
 
-/// Takes our labels off all namespaces, again and again until none has any: an API server may use
-/// the mirror from its cache for a moment after it was deleted.
-///
-/// Returns the namespaces that were changed.
-///
-/// # Errors
-/// The API server cannot be asked, or some namespace still refuses at the deadline.
-pub async fn unlabel(client: &Client, deadline: Instant) -> Result<Vec<String>, CallError> {
-    let mut changed: Vec<String> = Vec::new();
+/// Takes our labels off these namespaces, once each. Returns the last error, if there was one: some
+/// may have to be tried again, as an API server may use the mirror from its cache for a moment
+/// after it was deleted.
+pub async fn unlabel(client: &Client, namespaces: &[String]) -> Option<CallError> {
     let mut told = Instant::now();
-    loop {
-        let todo = labelled(client).await?;
-        if todo.is_empty() {
-            changed.sort();
-            changed.dedup();
-            return Ok(changed);
+    let patches = namespaces
+        .iter()
+        .map(|name| unlabel_one(client.clone(), name.clone()));
+    let mut done = futures::stream::iter(patches).buffer_unordered(AT_ONCE);
+    let (mut last_error, mut count) = (None, 0);
+    while let Some(result) = done.next().await {
+        count += 1;
+        last_error = result.err().or(last_error);
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            let of = namespaces.len();
+            tracing::info!(done = count, of, "taking labels off namespaces");
         }
-        let all = todo.len();
-        let patches = todo
-            .into_iter()
-            .map(|(name, patch)| unlabel_one(client.clone(), name, patch));
-        let mut done = futures::stream::iter(patches).buffer_unordered(AT_ONCE);
-        let mut last_error = None;
-        let mut count = 0;
-        while let Some((name, result)) = done.next().await {
-            count += 1;
-            match result {
-                Ok(is_off) => changed.extend(is_off.then_some(name)),
-                Err(error) => last_error = Some(error),
-            }
-            if told.elapsed() >= PROGRESS {
-                told = Instant::now();
-                tracing::info!(done = count, of = all, "taking labels off namespaces");
-            }
-        }
-        if let Some(error) = last_error.filter(|_| Instant::now() >= deadline) {
-            return Err(error);
-        }
-        tokio::time::sleep(PAUSE).await;
     }
+    last_error
 }
 
-/// True if the labels are off.
-async fn unlabel_one(
-    client: Client,
-    name: String,
-    patch: Value,
-) -> (String, Result<bool, CallError>) {
+async fn unlabel_one(client: Client, name: String) -> Result<(), CallError> {
     let api: Api<Namespace> = Api::all(client);
+    let what = || format!("cannot read namespace {name}");
+    let Some(namespace) = call(what, api.get_metadata_opt(&name)).await? else {
+        return Ok(());
+    };
+    let labels = namespace.metadata.labels.unwrap_or_default();
+    let Some(patch) = plan::unlabel(&labels) else {
+        return Ok(());
+    };
     let params = PatchParams {
         field_manager: Some(format!("{MANAGER}-uninstall")),
         ..PatchParams::default()
     };
     let patch = Patch::Merge(&patch);
     let what = || format!("cannot take the labels off namespace {name}");
-    let result = match call(what, api.patch_metadata(&name, &params, &patch)).await {
-        Ok(after) => {
-            let labels = after.metadata.labels.unwrap_or_default();
-            Ok(!labels
-                .keys()
-                .any(|key| key.starts_with(mirror::LABEL_PREFIX)))
-        }
-        Err(error) if error.is_gone() => Ok(false),
-        Err(error) => Err(error),
-    };
-    (name, result)
+    match call(what, api.patch_metadata(&name, &params, &patch)).await {
+        Err(error) if !error.is_gone() => Err(error),
+        _ => Ok(()),
+    }
 }

@@ -1,5 +1,6 @@
 //! A shell around a running lab.
 
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -11,14 +12,17 @@ use crate::control_plane::ControlPlane;
 use crate::remains;
 use crate::stop::Stop;
 
-/// Starts the lab, runs a shell with `kubectl` in it, and ends the lab with the shell. The exit code is the shell's.
+/// Starts the lab, runs a shell with `kubectl` in it, and ends the lab with the shell. The exit
+/// code is the shell's.
 pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> {
     let stop = Stop::on_termination()?;
     eprintln!("lab: starting a control plane");
     let begin = Instant::now();
     let plane = ControlPlane::start(options, &stop)?;
-    // What else stands here when the user comes goes here: a meshgate that runs and is registered.
+    // The place for what else is to stand there when the user comes: a meshgate that runs in it and
+    // is registered.
     eprintln!("{}", greeting(options.nodes, begin.elapsed()));
+    stop.leave_interrupts_to_others();
     let status = shell(&plane, command, &stop)?;
     plane.stop()?;
     eprintln!("lab: everything is gone again");
@@ -57,11 +61,14 @@ fn shell(plane: &ControlPlane, command: Option<&str>, stop: &Stop) -> Result<Opt
         .env(remains::MARK, plane.folder())
         .spawn()
         .with_context(|| format!("cannot start the shell {}", Path::new(&program).display()))?;
+    // Below `make` nobody tells us that a terminal was closed, and the shell may wait for something.
+    let had_terminal = io::stdin().is_terminal();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if stop.pause().is_err() {
+        let is_hung_up = had_terminal && !io::stdin().is_terminal();
+        if is_hung_up || stop.pause().is_err() {
             child.kill()?;
             child.wait()?;
             return Ok(None);

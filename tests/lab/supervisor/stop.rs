@@ -24,43 +24,69 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Stop {
     events: Receiver<Event>,
-    ending: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
+    is_in_background: Arc<AtomicBool>,
+}
+
+/// The other end, for those who notice.
+#[derive(Clone, Debug)]
+struct Ending {
+    events: Sender<Event>,
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Ending {
+    fn begin(&self) {
+        self.is_ending.store(true, Ordering::Release);
+        drop(self.events.send(Event::End));
+    }
 }
 
 impl Stop {
     /// Ends by SIGINT, SIGTERM, SIGHUP or the end of standard input.
     pub(crate) fn on_signals_and_end_of_input() -> Result<Self> {
-        let (sender, stop) = Self::new();
-        let kinds = [
-            SignalKind::interrupt(),
-            SignalKind::terminate(),
-            SignalKind::hangup(),
-        ];
-        listen(&sender, &stop.ending, kinds)?;
-        let ending = Arc::clone(&stop.ending);
+        let (stop, ending) = Self::on_signals()?;
         thread::spawn(move || {
             for line in io::stdin().lock().lines().map_while(Result::ok) {
-                drop(sender.send(Event::Line(line)));
+                drop(ending.events.send(Event::Line(line)));
             }
-            end(&sender, &ending);
+            ending.begin();
         });
         Ok(stop)
     }
 
-    /// Ends by SIGTERM or SIGHUP. SIGINT belongs to what runs in the foreground.
+    /// Ends by SIGINT, SIGTERM or SIGHUP.
     pub(crate) fn on_termination() -> Result<Self> {
-        let (sender, stop) = Self::new();
-        let kinds = [SignalKind::terminate(), SignalKind::hangup()];
-        listen(&sender, &stop.ending, kinds)?;
-        // Heard and ignored from now on; children start with the default again.
-        listen_in_vain(SignalKind::interrupt())?;
-        Ok(stop)
+        Ok(Self::on_signals()?.0)
     }
 
-    fn new() -> (Sender<Event>, Self) {
+    fn on_signals() -> Result<(Self, Ending)> {
         let (sender, events) = channel();
-        let ending = Arc::new(AtomicBool::new(false));
-        (sender, Self { events, ending })
+        let stop = Self {
+            events,
+            is_ending: Arc::default(),
+            is_in_background: Arc::default(),
+        };
+        let ending = Ending {
+            events: sender,
+            is_ending: Arc::clone(&stop.is_ending),
+        };
+        for kind in [SignalKind::terminate(), SignalKind::hangup()] {
+            let ending = ending.clone();
+            on_signal(kind, move || ending.begin())?;
+        }
+        let (own, is_in_background) = (ending.clone(), Arc::clone(&stop.is_in_background));
+        on_signal(SignalKind::interrupt(), move || {
+            if !is_in_background.load(Ordering::Acquire) {
+                own.begin();
+            }
+        })?;
+        Ok((stop, ending))
+    }
+
+    /// From now on SIGINT belongs to what runs in the foreground, and does nothing here.
+    pub(crate) fn leave_interrupts_to_others(&self) {
+        self.is_in_background.store(true, Ordering::Release);
     }
 
     /// The next thing that happens.
@@ -70,7 +96,7 @@ impl Stop {
 
     /// Whether the lab is to end.
     pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
+        self.is_ending.load(Ordering::Acquire)
     }
 
     /// Waits a little between two looks at something.
@@ -85,27 +111,6 @@ impl Stop {
         thread::sleep(Duration::from_millis(20));
         Ok(())
     }
-}
-
-fn end(sender: &Sender<Event>, ending: &AtomicBool) {
-    ending.store(true, Ordering::Release);
-    drop(sender.send(Event::End));
-}
-
-fn listen<const N: usize>(
-    sender: &Sender<Event>,
-    ending: &Arc<AtomicBool>,
-    kinds: [SignalKind; N],
-) -> Result<()> {
-    for kind in kinds {
-        let (sender, ending) = (sender.clone(), Arc::clone(ending));
-        on_signal(kind, move || end(&sender, &ending))?;
-    }
-    Ok(())
-}
-
-fn listen_in_vain(kind: SignalKind) -> Result<()> {
-    on_signal(kind, || {})
 }
 
 /// Calls `act` each time that the signal comes, on a thread of its own.

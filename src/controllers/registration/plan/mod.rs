@@ -108,15 +108,17 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     if observed.home == Home::Missing && progress.may_create_home {
         plan.actions.push(Action::CreateHome);
     }
-    let has_all = |is_one: fn(&Id) -> bool| {
-        let mut ids = wanted.iter().filter_map(Id::of).filter(is_one);
-        ids.all(|id| observed.objects.contains_key(&id))
-    };
-    let everything = has_all(|_| true);
+    let missing: Vec<Id> = wanted
+        .iter()
+        .filter_map(Id::of)
+        .filter(|id| !observed.objects.contains_key(id))
+        .collect();
+    // What was armed and is deleted comes back armed, if the rest is there.
+    let has_all_but = |but: &Id| missing.iter().all(|id| id == but);
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
         let live = observed.objects.get(&id);
-        if live.is_none() && !may_begin(&id, progress, &has_all, observed) {
+        if live.is_none() && !may_begin(&id, progress, &missing, observed) {
             continue;
         }
         if live.is_some_and(is_broken) {
@@ -124,7 +126,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             continue;
         }
         let mut object = object.clone();
-        if !(progress.reached && everything) {
+        let others = has_all_but(&id);
+        if !(progress.reached && others) {
             entries::hold_back(&mut object, live);
         }
         terms::adopt(&mut object, live);
@@ -136,26 +139,22 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         }
         plan.actions.push(Action::Apply { id, object });
     }
-    if plan.actions.is_empty() && everything && progress.settled {
+    if plan.actions.is_empty() && missing.is_empty() && progress.settled {
         plan.actions = stale(observed, wanted);
     }
     plan
 }
 
 /// Whether it is time to create an object that is not there.
-fn may_begin(
-    id: &Id,
-    progress: Progress,
-    has_all: &dyn Fn(fn(&Id) -> bool) -> bool,
-    observed: &Observed,
-) -> bool {
+fn may_begin(id: &Id, progress: Progress, missing: &[Id], observed: &Observed) -> bool {
+    let has_all = |name: &str| missing.iter().all(|id| id.name != name);
     let is_owned = observed.owner_uid().is_some();
     match (id.kind, id.name.as_str()) {
         (Kind::ClusterRole, _) => true,
         (_, MIRROR) => is_owned,
-        (_, CONFIGURATION) => is_owned && progress.labelled && has_all(|id| id.name == MIRROR),
+        (_, CONFIGURATION) => is_owned && progress.labelled && has_all(MIRROR),
         // The guard, and policies for pods.
-        _ => is_owned && progress.labelled && has_all(|id| id.name == CONFIGURATION),
+        _ => is_owned && progress.labelled && has_all(CONFIGURATION),
     }
 }
 

@@ -64,7 +64,8 @@ enum Turn {
 }
 
 impl Lab {
-    /// The shared control plane, for tests that keep to their own namespaces.
+    /// The shared control plane, for tests that keep to their own namespaces. One per test: a second
+    /// would wait for whoever waits to be alone, and that for the first.
     pub(crate) async fn shared() -> Self {
         let turn = Turn::Shared(TURNS.read().await);
         Self::with(shared().await, turn)

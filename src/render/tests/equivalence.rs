@@ -1,0 +1,327 @@
+//! Never narrower than the requirement, one entry at most, and exact where that is promised.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+
+use super::world::{World, worlds};
+use super::{injectors, settings};
+use crate::decision::pod::PodView;
+use crate::decision::{Looked, Readiness, check, requirement};
+use crate::injector::rule::{Key, Place};
+use crate::injector::{Injector, Injectors, PRESETS};
+use crate::render::cells::{Cube, Domain};
+use crate::render::entries::{self, Entries, Limits};
+use crate::render::policy::Plan;
+use crate::render::{self, chain::Chain, mirror};
+
+/// Whether a namespace with these labels is meant.
+fn contains(cube: &Cube, domain: &Domain, world: &World) -> bool {
+    cube.iter().all(|(label, numbers)| {
+        let key = Key {
+            place: Place::NamespaceLabel,
+            name: label.clone(),
+        };
+        let values = &domain[label];
+        let number = match world.value(&key) {
+            None => 0,
+            Some(value) => {
+                let named = values
+                    .iter()
+                    .skip(2)
+                    .position(|one| one.as_deref() == Some(value));
+                named.map_or(1, |position| position + 2)
+            }
+        };
+        numbers.contains(&number)
+    })
+}
+
+/// The same by the printed selector, as the API server reads it.
+fn selects(entry: &entries::Entry, world: &World) -> bool {
+    entry.selector.iter().all(|term| {
+        let key = Key {
+            place: Place::NamespaceLabel,
+            name: term.label.clone(),
+        };
+        let value = world.value(&key);
+        let is_in = value.is_some_and(|value| term.values.iter().any(|one| one == value));
+        match term.operator {
+            "In" => is_in,
+            "NotIn" => !is_in,
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            other => panic!("{other}"),
+        }
+    })
+}
+
+fn entries(injectors: &Injectors, settings: &render::Settings, limits: Limits) -> Entries {
+    let list: Vec<&Injector> = injectors.iter().collect();
+    entries::of(&list, &render::excluded(injectors, settings), limits)
+}
+
+fn required(injectors: &Injectors, world: &World) -> Vec<String> {
+    if injectors.excludes(&world.namespace) {
+        return Vec::new();
+    }
+    let (json, namespace) = (world.pod(), world.view(injectors));
+    let pod = PodView::read(&json, injectors.keys()).unwrap();
+    let found = requirement::of(&pod, &namespace, injectors);
+    found
+        .claims
+        .iter()
+        .map(|claim| claim.name().to_owned())
+        .collect()
+}
+
+/// How often a pod is sent.
+fn sent(entries: &Entries, excluded: &[&str], world: &World) -> usize {
+    if excluded.contains(&world.namespace.as_str()) {
+        return 0;
+    }
+    let meets = |entry: &&entries::Entry| {
+        let by_cube = contains(&entry.cube, &entries.domain, world);
+        assert_eq!(by_cube, selects(entry, world), "{entry:?}");
+        by_cube && world.holds(&entry.expr)
+    };
+    entries.list.iter().filter(meets).count()
+}
+
+fn check_worlds(injectors: &Injectors, is_exact: bool, limits: Limits, cases: u32) {
+    let settings = settings();
+    let injectors_excluding = render::excluded(injectors, &settings);
+    let entries = entries(injectors, &settings, limits);
+    let mut runner = TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    });
+    let done = runner.run(&worlds(injectors), |world| {
+        let world = world.mirrored(injectors);
+        let required = required(injectors, &world);
+        let sent = sent(&entries, &injectors_excluding, &world);
+        prop_assert!(sent <= 1, "sent {} times", sent);
+        prop_assert!(
+            sent == 1 || required.is_empty(),
+            "not sent, and requires {:?}",
+            required
+        );
+        prop_assert!(
+            !is_exact || (sent == 1) == !required.is_empty(),
+            "sent for nothing"
+        );
+        Ok(())
+    });
+    done.unwrap();
+}
+
+/// The presets with all of their switches, in every setting.
+fn presets_in_every_setting() -> Vec<(String, Injectors)> {
+    let mut all = Vec::new();
+    for (name, _) in PRESETS {
+        let plain = injectors(&format!("- preset: {name}\n"));
+        let options: Vec<String> = plain
+            .iter()
+            .flat_map(|one| one.profile.options.keys().cloned())
+            .collect();
+        for bits in 0..1_usize << options.len() {
+            let on = options
+                .iter()
+                .enumerate()
+                .map(|(n, option)| format!("{option}: {}", bits & (1 << n) != 0));
+            let on: Vec<String> = on.collect();
+            let list = format!("- preset: {name}\n  options: {{{}}}\n", on.join(", "));
+            all.push((list.clone(), injectors(&list)));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_preset_is_asked_about_exactly_where_it_is_required() {
+    for (list, injectors) in presets_in_every_setting() {
+        assert!(!list.is_empty());
+        check_worlds(&injectors, true, Limits::USUAL, 500);
+    }
+}
+
+#[test]
+fn two_meshes_are_asked_about_exactly() {
+    check_worlds(
+        &injectors("- preset: linkerd\n- preset: istio\n- preset: vault\n"),
+        true,
+        Limits::USUAL,
+        700,
+    );
+    check_worlds(
+        &injectors("- preset: opentelemetry\n- preset: linkerd\n- preset: kuma\n"),
+        true,
+        Limits::USUAL,
+        700,
+    );
+}
+
+#[test]
+fn all_presets_together_are_asked_about_exactly() {
+    check_worlds(&Injectors::all_presets().unwrap(), true, Limits::USUAL, 700);
+}
+
+/// So few that nothing is tried value by value.
+const TIGHT: Limits = Limits {
+    entries: 1,
+    tried: 1,
+};
+
+#[test]
+fn presets_are_never_asked_about_too_little_where_nothing_is_tried() {
+    for (_, injectors) in presets_in_every_setting() {
+        check_worlds(&injectors, false, TIGHT, 500);
+    }
+    check_worlds(&Injectors::all_presets().unwrap(), false, TIGHT, 700);
+}
+
+/// The policy's verdict is the check's.
+fn check_policy(injectors: &Injectors, cases: u32) {
+    let settings = settings();
+    let excluded = render::excluded(injectors, &settings);
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    };
+    let done = TestRunner::new(config).run(&worlds(injectors), |world| {
+        let by_policy = injectors
+            .iter()
+            .any(|injector| refuses(injector, &excluded, &world));
+        let by_check = !injectors.excludes(&world.namespace) && {
+            let (json, namespace) = (world.pod(), world.view(injectors));
+            let pod = PodView::read(&json, injectors.keys()).unwrap();
+            let found = requirement::of(&pod, &namespace, injectors);
+            !check::decide(&pod, &found, |_| Readiness::Usable(Looked::Assumed))
+                .verdict
+                .allows()
+        };
+        prop_assert_eq!(by_policy, by_check);
+        Ok(())
+    });
+    done.unwrap();
+}
+
+fn refuses(injector: &Injector, excluded: &[&str], world: &World) -> bool {
+    let name = world.namespace.as_str();
+    if excluded.contains(&name) || !injector.profile.namespaces.contains(name) {
+        return false;
+    }
+    let plan = Plan::new(injector, excluded);
+    let first = |rules: &[(usize, render::expr::Expr)]| {
+        rules
+            .iter()
+            .find(|(_, expr)| world.holds(expr))
+            .map_or(0, |(number, _)| *number)
+    };
+    let mut rule = first(&plan.ordinary);
+    if let Some(home) = plan.home.filter(|home| home.namespace == name) {
+        let asked = first(&home.asked);
+        let stands = home.asking.contains(&asked) && !home.off.contains(&rule);
+        rule = if stands { asked } else { 0 };
+    }
+    plan.invalid.contains(&rule) || plan.required.contains(&rule) && !world.holds(&plan.meshed)
+}
+
+#[test]
+fn policies_refuse_what_the_check_refuses() {
+    for (_, injectors) in presets_in_every_setting() {
+        check_policy(&injectors, 500);
+    }
+    check_policy(&Injectors::all_presets().unwrap(), 700);
+}
+
+/// A random rule of few keys and values, so that rules meet.
+fn rule() -> impl Strategy<Value = String> {
+    let place = select(vec![
+        "podLabel",
+        "podAnnotation",
+        "namespaceLabel",
+        "namespaceAnnotation",
+    ]);
+    let test = select(vec![
+        "exists: true",
+        "exists: false",
+        "in: [\"a\"]",
+        "in: [\"a\", \"B\"]",
+        "in: [\"\"]",
+        "notIn: [\"a\"]",
+        "notIn: [\"\", \"a\"]",
+        "fold: true, in: [\"A\"]",
+        "fold: true, notIn: [\"b\"]",
+    ]);
+    let term = (place, select(vec!["k1", "k2"]), test).prop_map(|(place, key, test)| {
+        let test = if place.ends_with("Label") {
+            test.replace("fold: true, ", "")
+        } else {
+            test.to_owned()
+        };
+        format!("{{{place}: {key}, {test}}}")
+    });
+    let then = select(vec!["required", "notRequired", "invalid"]);
+    (prop::collection::vec(term, 1..4), then)
+        .prop_map(|(terms, then)| format!("  - {{when: [{}], then: {then}}}\n", terms.join(", ")))
+}
+
+/// A random profile, if its rules are not refused as dead.
+fn profiles() -> impl Strategy<Value = Injectors> {
+    let scope = select(vec![
+        "",
+        "  namespaces: {except: [home]}\n",
+        "  namespaces: {only: [home, orders]}\n",
+    ]);
+    (prop::collection::vec(rule(), 1..7), scope).prop_filter_map("dead rules", |(rules, scope)| {
+        let list = format!(
+            "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: \
+             injector}}\n{scope}  rules:\n{}  meshed: [{{sidecar: proxy}}]\n",
+            rules.concat()
+        );
+        let text =
+            format!("apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n{list}");
+        Injectors::from_yaml("test", text.as_bytes()).ok()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+
+    #[test]
+    fn random_profiles_are_never_asked_about_too_little(
+        limits in select(vec![Limits::USUAL, TIGHT]),
+        (injectors, worlds) in profiles().prop_flat_map(|injectors| {
+            let worlds = prop::collection::vec(worlds(&injectors), 40);
+            (Just(std::sync::Arc::new(injectors)), worlds)
+        })
+    ) {
+        let settings = settings();
+        let excluded = render::excluded(&injectors, &settings);
+        let entries = entries(&injectors, &settings, limits);
+        for world in worlds {
+            let bare = world.clone();
+            let world = world.mirrored(&injectors);
+            let required = required(&injectors, &world);
+            let sent = sent(&entries, &excluded, &world);
+            prop_assert!(sent <= 1);
+            prop_assert!(sent == 1 || required.is_empty(), "{world:?}");
+            // The condition that keeps the label agrees with the function that does.
+            for injector in injectors.iter().filter(|one| mirror::is_needed(one)) {
+                let key = Key { place: Place::NamespaceLabel, name: mirror::label(injector) };
+                let wanted = bare.holds(&mirror::wanted_expr(injector));
+                prop_assert_eq!(wanted, world.value(&key).is_some());
+            }
+            for injector in injectors.iter() {
+                let rules = || injector.active_rules();
+                let chain = Chain::new(rules(), |r| r.then != crate::injector::spec::Outcome::NotRequired, false);
+                let mut choice = render::chain::Choice::default();
+                choice.add(vec![chain]);
+                let samples = crate::injector::coverage::samples_of(rules().flat_map(|r| &r.when));
+                // Both ways of folding rules say the same.
+                prop_assert_eq!(world.holds(&choice.expr(&samples)), world.holds(&choice.folded()));
+            }
+        }
+    }
+}
