@@ -4,4 +4,6 @@
 pub(crate) mod harness;
 
 mod control_plane;
+mod dapr;
+mod istio;
 mod remains;
