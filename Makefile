@@ -11,6 +11,7 @@ help: ## Show this
 test: fmt lint lab unit doc ## Everything: formatting, lints, all tests, documentation (needs Go 1.26)
 
 test-no-lab: fmt lint doc ## The same without the tests against a real control plane; needs no Go
+	@echo 'left out: every test below lab:: (make test has them)'
 	$(CARGO) test --locked -- --skip lab::
 	$(CARGO) test --locked --bench decision
 

@@ -87,8 +87,9 @@ async fn a_hundred_requests_for_one_unknown_namespace_share_one_look_up() {
         let (hook, answer) = call.unwrap();
         assert_eq!(answer.status, StatusCode::OK);
         let reason = match hook {
+            Hook::Gate => "injector_not_ready",
             Hook::Check => "sidecar_missing",
-            _ => "injector_not_ready",
+            Hook::Namespaces | Hook::Reach => panic!("{hook:?} is not asked about pods"),
         };
         assert!(answer.text().contains(reason), "{}", answer.text());
     }

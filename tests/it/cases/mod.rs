@@ -135,8 +135,9 @@ impl<'c> Run<'c> {
         }
         for (name, hook, pod, expected) in calls {
             let client = match hook {
+                Hook::Gate => &mut *gate,
                 Hook::Check => &mut *check,
-                _ => &mut *gate,
+                Hook::Namespaces | Hook::Reach => panic!("{hook:?} is not asked about pods"),
             };
             let uid = format!("case-{}-{name}", self.number);
             let mut review = hooks::review(&uid, &case.namespace.name, pod.clone());

@@ -5,4 +5,6 @@ pub(crate) mod harness;
 
 mod control_plane;
 mod registration;
+mod dapr;
+mod istio;
 mod remains;
