@@ -4,7 +4,7 @@
 pub(crate) mod harness;
 
 mod control_plane;
-mod registration;
 mod dapr;
 mod istio;
+mod registration;
 mod remains;
