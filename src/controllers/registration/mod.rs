@@ -154,7 +154,6 @@ impl Keeper {
         }
         let proof = render::reach::proof(&settings);
         let plan = plan::plan(&observed, &wanted, self.progress(&proof));
-        self.hands_off(&plan.hands_off);
         let is_quiet = !plan
             .actions
             .iter()
@@ -186,7 +185,7 @@ impl Keeper {
         if !self.reach.is_proven(&proof) {
             next = next.min(self.reach.due(&proof, Instant::now()));
         }
-        self.tell_state(&observed, &wanted, &settings);
+        self.tell_state((&observed, &plan.hands_off), &wanted, &settings);
         Ok(Next::By(next))
     }
 

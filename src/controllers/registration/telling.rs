@@ -27,19 +27,10 @@ impl Keeper {
         Instant::now() + doubled.min(LONGEST_PAUSE)
     }
 
-    pub(super) fn hands_off(&mut self, ids: &[Id]) {
-        let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        if !names.is_empty() {
-            let names = names.join(", ");
-            let state = format!("left alone by its break-glass annotation: {names}");
-            self.tell(state, true);
-        }
-    }
-
     /// Says how far the registration is, if that is news.
     pub(super) fn tell_state(
         &mut self,
-        observed: &Observed,
+        (observed, hands_off): (&Observed, &[Id]),
         wanted: &[Value],
         settings: &Settings,
     ) {
@@ -52,8 +43,14 @@ impl Keeper {
         self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
         self.context.metrics.registration_armed(self.armed);
         let proof = render::reach::proof(settings);
-        if self.reach.is_proven(&proof) {
-            self.tell(format!("armed: {armed} of {all} entries"), armed < all);
+        let armed_text = format!("armed: {armed} of {all} entries");
+        if !hands_off.is_empty() {
+            let names: Vec<String> = hands_off.iter().map(ToString::to_string).collect();
+            let names = names.join(", ");
+            let state = format!("{armed_text}; left alone by a break-glass annotation: {names}");
+            self.tell(state, true);
+        } else if self.reach.is_proven(&proof) {
+            self.tell(armed_text, armed < all);
         } else if !*self.labelled.borrow() {
             self.tell(
                 "waiting for the labels of existing namespaces".to_owned(),
