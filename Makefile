@@ -18,8 +18,8 @@ test-no-lab: fmt lint doc ## The same without the tests against a real control p
 lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
 	@tests/lab/build $(PROGRAMS)
 
-lab-shell: lab ## A shell with kubectl and a control plane of its own; CMD='kubectl get nodes' runs that instead
-	@$(CARGO) build --quiet --locked --example lab
+lab-shell: lab ## A shell with kubectl, a control plane of its own and a registered meshgate; CMD='kubectl get nodes' runs that instead
+	@$(CARGO) build --quiet --locked --bins --example lab --example injector
 	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
 lab-shell: export LAB_COMMAND = $(value CMD)
 
