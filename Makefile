@@ -3,12 +3,24 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help test fmt lint unit doc load bench-decision bench bench-peers fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: fmt lint unit doc ## Everything: formatting, lints, all tests, documentation
+test: fmt lint lab unit doc ## Everything: formatting, lints, all tests, documentation (needs Go 1.26)
+
+test-no-lab: fmt lint doc ## The same without the tests against a real control plane; needs no Go
+	$(CARGO) test --locked -- --skip lab::
+	$(CARGO) test --locked --bench decision
+
+lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
+	@tests/lab/build $(PROGRAMS)
+
+lab-shell: lab ## A shell with kubectl and a control plane of its own; CMD='kubectl get nodes' runs that instead
+	@$(CARGO) build --quiet --locked --example lab
+	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
+lab-shell: export LAB_COMMAND = $(value CMD)
 
 fmt: ## Formatting
 	$(CARGO) fmt --check

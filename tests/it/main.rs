@@ -12,6 +12,7 @@ mod cli;
 mod docs;
 mod hooks;
 mod hostile;
+mod lab;
 mod layers;
 mod load;
 mod logs;

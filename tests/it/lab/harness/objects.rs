@@ -1,0 +1,91 @@
+//! Objects of the API server, by their paths.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hyper::Request;
+use kube::Error;
+use serde_json::{Map, Value, json};
+
+use super::{Lab, PATIENCE, within};
+
+/// Labels or annotations.
+pub(crate) type Marks<'a> = &'a [(&'a str, &'a str)];
+
+impl Lab {
+    /// Creates a namespace whose name begins with `name` and is no other test's, and the
+    /// ServiceAccount without which no pod is admitted there. Returns its name.
+    pub(crate) async fn namespace(
+        &self,
+        name: &str,
+        labels: Marks<'_>,
+        annotations: Marks<'_>,
+    ) -> String {
+        static CREATED: AtomicUsize = AtomicUsize::new(1);
+        let name = format!("{name}-{}", CREATED.fetch_add(1, Ordering::Relaxed));
+        let metadata =
+            json!({"name": name, "labels": object(labels), "annotations": object(annotations)});
+        let namespace = json!({"metadata": metadata});
+        self.create("/api/v1/namespaces", &namespace).await.unwrap();
+        let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
+        let account = json!({"metadata": {"name": "default"}});
+        match self.create(&accounts, &account).await {
+            // The controller manager was faster.
+            Err(Error::Api(status)) if status.code == 409 => {}
+            created => drop(created.unwrap()),
+        }
+        name
+    }
+
+    /// Creates a Node that kwok plays, beside `node-1` and `node-2` which are there, and waits
+    /// until it is Ready.
+    pub(crate) async fn node(&self, name: &str) {
+        let room = json!({"cpu": "32", "memory": "256Gi", "pods": "250"});
+        let node = json!({
+            "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+            "status": {"capacity": room, "allocatable": room},
+        });
+        self.create("/api/v1/nodes", &node).await.unwrap();
+        let path = format!("/api/v1/nodes/{name}");
+        let is_ready = async || {
+            let node = self.get(&path).await?;
+            let conditions = node["status"]["conditions"].as_array()?;
+            let mut ready = conditions
+                .iter()
+                .filter(|condition| condition["type"] == "Ready");
+            ready
+                .any(|condition| condition["status"] == "True")
+                .then_some(())
+        };
+        within(PATIENCE, "the Node is Ready", is_ready).await;
+    }
+
+    /// What is at a path of the API; nothing if it is not found.
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
+        match self.try_get(path).await {
+            Ok(value) => Some(value),
+            Err(Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
+    /// As [`Lab::get`], for those who expect failures.
+    pub(crate) async fn try_get(&self, path: &str) -> Result<Value, Error> {
+        let request = Request::get(path).body(Vec::new()).unwrap();
+        self.client().await.request(request).await
+    }
+
+    /// Posts an object to the path of its kind.
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, Error> {
+        let request = Request::post(path)
+            .header("Content-Type", "application/json")
+            .body(object.to_string().into_bytes())
+            .unwrap();
+        self.client().await.request(request).await
+    }
+}
+
+fn object(marks: Marks<'_>) -> Value {
+    let pairs = marks.iter();
+    let pairs = pairs.map(|(key, value)| ((*key).to_owned(), json!(value)));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}

@@ -1,0 +1,7 @@
+//! Against a real control plane. These are the tests that need `make lab`; all of them are below
+//! `lab::`, so that `--skip lab::` leaves them out.
+
+pub(crate) mod harness;
+
+mod control_plane;
+mod remains;

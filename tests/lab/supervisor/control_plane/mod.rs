@@ -1,0 +1,215 @@
+//! The control plane as a whole: a folder, credentials, the processes in their order.
+
+mod components;
+mod credentials;
+pub(crate) mod http;
+mod nodes;
+mod ports;
+pub(crate) mod process;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustls::ClientConfig;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use self::components::{Component, NAMES, Place, Ports, Probe, Scheme};
+use self::credentials::Credentials;
+use self::http::Request;
+use self::process::{Launch, Process};
+use crate::Options;
+use crate::remains::Watcher;
+use crate::stop::Stop;
+
+/// A component that is not up after this time will not be.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long all together may take to end before they are killed: nothing of theirs is kept.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A running control plane. Dropped or stopped, nothing of it stays.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    pub(crate) processes: Vec<(Process, Option<Probe>)>,
+    pub(crate) ports: Ports,
+    pub(crate) lab: PathBuf,
+    credentials: Credentials,
+    trusted: Arc<ClientConfig>,
+    // Dropped in this order: the watcher looks after the folder until it is removed.
+    folder: TempDir,
+    _watcher: Watcher,
+}
+
+impl ControlPlane {
+    /// Starts everything and waits until it is up.
+    ///
+    /// # Errors
+    ///
+    /// Which program is missing, failed or was not up in time, with the end of its log.
+    pub(crate) fn start(options: &Options, stop: &Stop) -> Result<Self> {
+        let wanted = wanted(options)?;
+        let folder = tempfile::Builder::new().prefix("meshgate-lab-").tempdir()?;
+        let watcher = Watcher::start(folder.path())?;
+        fs::create_dir(folder.path().join("logs"))?;
+        let found = ports::find(Ports::COUNT)?;
+        let ports = Ports::new(
+            found
+                .try_into()
+                .ok()
+                .context("as many ports as asked for")?,
+        );
+        let credentials = Credentials::create(folder.path(), ports.api_server)?;
+        let place = Place {
+            folder: folder.path(),
+            lab: &options.lab,
+            ports,
+            credentials: &credentials,
+        };
+        let components = components::all(&place, &options.api_server_flag);
+        let trusted = http::trusting(&credentials.ca_pem)?;
+        let mut plane = Self {
+            processes: Vec::new(),
+            ports,
+            lab: options.lab.clone(),
+            credentials,
+            trusted,
+            folder,
+            _watcher: watcher,
+        };
+        for component in components {
+            if wanted.contains(&component.name) {
+                plane.launch(&component, stop)?;
+            }
+        }
+        for index in 0..plane.processes.len() {
+            plane.wait_until_up(index, stop)?;
+        }
+        if wanted.contains(&components::KWOK) {
+            nodes::create(&plane, options.nodes)?;
+        }
+        Ok(plane)
+    }
+
+    /// etcd and the API server are waited for, because the others need them; those not, so that
+    /// they start at the same time.
+    fn launch(&mut self, component: &Component, stop: &Stop) -> Result<()> {
+        let launch = Launch {
+            program: self.lab.join("bin").join(component.name),
+            args: component.args.clone(),
+            env: Vec::new(),
+            folder: self.folder().to_owned(),
+        };
+        let mut process = Process::new(component.name, launch);
+        process.start()?;
+        self.processes.push((process, Some(component.probe)));
+        if [components::ETCD, components::API_SERVER].contains(&component.name) {
+            self.wait_until_up(self.processes.len() - 1, stop)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the process's probe answers; one without a probe is up at once.
+    ///
+    /// # Errors
+    ///
+    /// When it ends instead, or is not up in time, or the lab is to end.
+    pub(crate) fn wait_until_up(&mut self, index: usize, stop: &Stop) -> Result<()> {
+        let (process, probe) = &mut self.processes[index];
+        let Some(probe) = probe else { return Ok(()) };
+        let trusted = (probe.scheme == Scheme::Https).then_some(&self.trusted);
+        let begin = Instant::now();
+        loop {
+            let answer = http::ask(probe.port, trusted, &Request::Get { path: probe.path });
+            let seen = match answer {
+                Ok(body) if body.contains(probe.says) => return Ok(()),
+                Ok(body) => format!("{} says {:?}", probe.path, body.trim()),
+                Err(error) => error.to_string(),
+            };
+            if let Some(status) = process.ended() {
+                let log = process.log_tail();
+                bail!("{} ended ({status}) before it was up. {log}", process.name);
+            }
+            if begin.elapsed() > PATIENCE {
+                let log = process.log_tail();
+                let name = &process.name;
+                bail!("{name} was not up within {PATIENCE:?} ({seen}). {log}");
+            }
+            stop.pause()?;
+        }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn kubeconfig(&self, user: &str) -> PathBuf {
+        self.credentials.kubeconfig(user)
+    }
+
+    /// What its users need to know.
+    pub(crate) fn description(&self) -> Value {
+        json!({
+            "folder": self.folder(),
+            "logs": self.folder().join("logs"),
+            "url": format!("https://127.0.0.1:{}", self.ports.api_server),
+            "etcd": format!("http://127.0.0.1:{}", self.ports.etcd),
+            "ca": self.credentials.ca_file(),
+            "kubeconfigs": {"admin": self.kubeconfig("admin"), "alice": self.kubeconfig("alice")},
+            "processes": self.processes.iter().map(|(process, _)| {
+                (process.name.clone(), json!(process.id()))
+            }).collect::<serde_json::Map<String, Value>>(),
+        })
+    }
+
+    /// Ends everything, in reverse order, and removes the folder.
+    pub(crate) fn stop(self) -> Result<()> {
+        let folder = self.folder().to_owned();
+        drop(self);
+        if folder.exists() {
+            bail!("{} could not be removed", folder.display());
+        }
+        Ok(())
+    }
+
+    fn end_processes(&mut self) {
+        for (process, _) in self.processes.iter_mut().rev() {
+            // Fails if it is not running.
+            drop(process.ask_to_end());
+        }
+        let begin = Instant::now();
+        for (process, _) in self.processes.iter_mut().rev() {
+            drop(process.wait(GRACE.saturating_sub(begin.elapsed())));
+        }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.end_processes();
+    }
+}
+
+/// The components asked for, whose programs are there.
+fn wanted(options: &Options) -> Result<Vec<&'static str>> {
+    if let Some(unknown) = options
+        .only
+        .iter()
+        .find(|name| !NAMES.contains(&name.as_str()))
+    {
+        bail!(
+            "there is no component {unknown}; there are: {}",
+            NAMES.join(", ")
+        );
+    }
+    let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|n| n == name);
+    let wanted: Vec<_> = NAMES.into_iter().filter(|name| is_wanted(name)).collect();
+    let bin = options.lab.join("bin");
+    if let Some(missing) = wanted.iter().find(|name| !bin.join(name).exists()) {
+        bail!("{missing} is not in {}: run `make lab`", bin.display());
+    }
+    Ok(wanted)
+}

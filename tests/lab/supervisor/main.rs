@@ -1,0 +1,96 @@
+//! The lab: a real control plane on free ports of this machine, for tests and for people.
+//!
+//! `lab run` starts it, prints one line of JSON with addresses and files, and then obeys lines on
+//! standard input (see [`orders`]), each answered by one line of JSON. The end of its input, SIGINT
+//! or SIGTERM ends it. `lab shell` starts it around a shell. However it ends, nothing stays: no
+//! process and no folder (see [`remains`] for the case that it is killed).
+
+#![expect(clippy::print_stderr, reason = "a program of its own")]
+
+mod control_plane;
+mod orders;
+mod remains;
+mod shell;
+mod stop;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use self::control_plane::ControlPlane;
+use self::stop::{Event, Stop};
+
+/// A real control plane on this machine, without containers.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start it and obey the lines on standard input until they end
+    Run(Options),
+    /// Start it with a shell (or a command) that can use it, and end with that
+    Shell {
+        #[command(flatten)]
+        options: Options,
+        /// Run this in the shell instead of reading from standard input
+        #[arg(short)]
+        command: Option<String>,
+    },
+    /// Wait for the end of standard input, then remove what a killed lab left (used by `run`)
+    #[command(hide = true)]
+    Watch { folder: PathBuf },
+}
+
+/// What is started, and how.
+#[derive(Clone, Debug, Args)]
+struct Options {
+    /// Only these components, as in `etcd,kube-apiserver`
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// One more flag for the API server, as in `--api-server-flag=--v=4`; may be repeated
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    api_server_flag: Vec<String>,
+    /// How many Nodes kwok plays
+    #[arg(long, default_value_t = 2)]
+    nodes: usize,
+    /// Where `make lab` has put the programs
+    #[arg(long, default_value_os_t = built())]
+    lab: PathBuf,
+}
+
+fn built() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/lab")
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(options) => run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Shell { options, command } => shell::run(&options, command.as_deref()),
+        Command::Watch { folder } => remains::watch(&folder).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("lab: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(options: &Options) -> Result<()> {
+    let stop = Stop::on_signals_and_end_of_input()?;
+    let mut plane = ControlPlane::start(options, &stop)?;
+    say(&plane.description());
+    while let Event::Line(line) = stop.next() {
+        say(&orders::obey(&mut plane, &line, &stop));
+    }
+    plane.stop()
+}
+
+/// One line of JSON. Whoever started us may have gone: that is for the end of input to tell.
+fn say(answer: &serde_json::Value) {
+    drop(writeln!(std::io::stdout(), "{answer}"));
+}

@@ -1,0 +1,85 @@
+//! A shell around a running lab.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::Options;
+use crate::control_plane::ControlPlane;
+use crate::remains;
+use crate::stop::Stop;
+
+/// Starts the lab, runs a shell with `kubectl` in it, and ends the lab with the shell. The exit
+/// code is the shell's.
+pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> {
+    let stop = Stop::on_termination()?;
+    eprintln!("lab: starting a control plane");
+    let begin = Instant::now();
+    let plane = ControlPlane::start(options, &stop)?;
+    // The place for what else is to stand there when the user comes: a meshgate that runs in it and
+    // is registered.
+    eprintln!("{}", greeting(options.nodes, begin.elapsed()));
+    stop.leave_interrupts_to_others();
+    let status = shell(&plane, command, &stop)?;
+    plane.stop()?;
+    eprintln!("lab: everything is gone again");
+    let code = status.and_then(|status| status.code()).unwrap_or(1);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+fn greeting(nodes: usize, took: Duration) -> String {
+    format!(
+        "
+A Kubernetes control plane runs here, started in {:.1} s: etcd, API server, controller manager,
+scheduler, and {nodes} Nodes that kwok plays (pods on them become Running; nothing really runs).
+kubectl is set up. It is yours alone; when this shell ends, all of it is gone,
+and what you have started from it as well.
+
+  kubectl get nodes
+  kubectl create deployment web --image nginx --replicas 3
+  kubectl get pods -o wide --watch
+  kubectl --as alice get pods        # a user without rights
+  ls $MESHGATE_LAB_FOLDER/logs       # a log per component
+",
+        took.as_secs_f32()
+    )
+}
+
+fn shell(plane: &ControlPlane, command: Option<&str>, stop: &Stop) -> Result<Option<ExitStatus>> {
+    let program = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    let mut shell = Command::new(&program);
+    if let Some(command) = command {
+        shell.arg("-c").arg(command);
+    }
+    let mut child = shell
+        .env("KUBECONFIG", plane.kubeconfig("admin"))
+        .env("PATH", path(&plane.lab)?)
+        // Marked, so that what is started here goes with the lab.
+        .env(remains::MARK, plane.folder())
+        .spawn()
+        .with_context(|| format!("cannot start the shell {}", Path::new(&program).display()))?;
+    // Below `make` nobody tells us that a terminal was closed, and the shell may wait for something.
+    let had_terminal = io::stdin().is_terminal();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let is_hung_up = had_terminal && !io::stdin().is_terminal();
+        if is_hung_up || stop.pause().is_err() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+    }
+}
+
+fn path(lab: &Path) -> Result<std::ffi::OsString> {
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let first = std::iter::once(lab.join("bin"));
+    Ok(std::env::join_paths(
+        first.chain(std::env::split_paths(&rest)),
+    )?)
+}
