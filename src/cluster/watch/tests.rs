@@ -116,7 +116,7 @@ impl Server {
         } else {
             "MODIFIED"
         };
-        state.happened(kind, object);
+        state.happened(kind, &object);
     }
 
     fn delete(&self, name: &str) {
@@ -124,7 +124,7 @@ impl Server {
         if state.objects.remove(name).is_some() {
             state.version += 1;
             let object = namespace(name, state.version, None);
-            state.happened("DELETED", object);
+            state.happened("DELETED", &object);
         }
     }
 
@@ -213,7 +213,7 @@ fn response(code: u16, lines: Vec<String>, more: Option<Chunks>) -> Response<Str
 }
 
 impl State {
-    fn happened(&mut self, kind: &str, object: Value) {
+    fn happened(&mut self, kind: &str, object: &Value) {
         let event = json!({"type": kind, "object": object});
         let line = format!("{event}\n");
         self.log.push((self.version, event));

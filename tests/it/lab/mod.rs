@@ -5,3 +5,5 @@ pub(crate) mod harness;
 
 mod control_plane;
 mod remains;
+mod view;
+mod view_memory;
