@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers bench-view fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -47,6 +47,9 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	cd benches/peers && CGO_ENABLED=0 go build -trimpath -o ../../target/peers/controller-runtime .
 	$(CARGO) build --locked --profile dist --bins --examples
 	target/dist/examples/bench-http --peer target/peers/controller-runtime
+
+bench-view: lab ## What the view of a large cluster costs in memory (debug build; PROFILE=dist for what images carry)
+	$(CARGO) test --locked $(if $(PROFILE),--profile $(PROFILE)) --test it -- --ignored --nocapture lab::view_memory
 
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run

@@ -7,3 +7,5 @@ mod control_plane;
 mod dapr;
 mod istio;
 mod remains;
+mod view;
+mod view_memory;
