@@ -61,4 +61,4 @@ load: ## The tests of replacement and of hostile clients, ten times as long, wit
 	MESHGATE_LOAD_FACTOR=10 $(CARGO) test --locked --test it -- --nocapture --test-threads 1 replacement:: hostile::
 
 bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset
