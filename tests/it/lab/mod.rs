@@ -6,6 +6,7 @@ pub(crate) mod harness;
 mod control_plane;
 mod dapr;
 mod istio;
+mod readme;
 mod registration;
 mod remains;
 mod view;

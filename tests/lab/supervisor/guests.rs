@@ -98,7 +98,7 @@ fn start_meshgate(
     let flags = [
         (
             "kubeconfig",
-            plane.kubeconfig("admin").display().to_string(),
+            plane.kubeconfig("meshgate").display().to_string(),
         ),
         ("config", config.display().to_string()),
         (
