@@ -253,7 +253,7 @@ impl Feed {
 
     fn take(&mut self, event: Event, initial: &mut Option<Collected>) -> Result<(), Failure> {
         match event {
-            Event::Failed(status) => return Err(Failure::status(&status)),
+            Event::Failed(status) => return Err(Failure::event(&status)),
             Event::Bookmark {
                 version,
                 is_end_of_list,

@@ -47,6 +47,14 @@ impl Failure {
         }
     }
 
+    /// A watch said that it failed, with a status.
+    fn event(json: &str) -> Self {
+        match serde_json::from_str::<Status>(json) {
+            Ok(status) => Self::status(&status),
+            Err(_) => Self::server("the watch failed without saying why"),
+        }
+    }
+
     /// The server answered with a status.
     fn status(status: &Status) -> Self {
         let details = status.details.as_ref();

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kube::error::Status;
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
@@ -46,8 +45,8 @@ pub(super) enum Event {
         /// Whether this ends the list that the watch began with.
         is_end_of_list: bool,
     },
-    /// The watch failed.
-    Failed(Box<Status>),
+    /// The watch failed; a `Status`, as JSON.
+    Failed(String),
 }
 
 /// One page of a list.
@@ -135,7 +134,7 @@ impl Reader<'_> {
                     is_end_of_list: annotations.contains_key(INITIAL_END),
                 }
             }
-            "ERROR" => Event::Failed(serde_json::from_str(object.get())?),
+            "ERROR" => Event::Failed(object.get().to_owned()),
             other => {
                 return Err(serde_json::Error::custom(format!(
                     "unknown event {other:?}"
