@@ -5,6 +5,7 @@
 //! ```text
 //! cli ──► admission ──► cluster ──► decision ──► injector ──► yaml
 //!  │          └────────────────────────▲            ▲
+//!  ├────► controllers ──► render, injector  (admission ──► render, for the mirror)
 //!  ├────► render ───────────────────────────────────┘
 //!  ├────► server ──► certs                  (no Kubernetes, no decision)
 //!  └────► certs                             lifecycle, metrics, telemetry, yaml: leaves

@@ -42,13 +42,13 @@ pub enum CallError {
 impl CallError {
     /// The HTTP status of the API server's answer, if there was one.
     pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Call { source, .. } => match &**source {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            },
-            Self::Deadline { .. } => None,
+        let Self::Call { source, .. } = self else {
+            return None;
+        };
+        if let kube::Error::Api(status) = &**source {
+            return Some(status.code);
         }
+        None
     }
 
     /// The object is not there (any more).

@@ -278,10 +278,10 @@ fn covers(pair: &ServingPair, wanted: &Names) -> bool {
     };
     let (mut addresses, mut dns) = (Vec::new(), Vec::new());
     for name in &names.value.general_names {
-        match name {
-            GeneralName::IPAddress(bytes) => addresses.push(*bytes),
-            GeneralName::DNSName(name) => dns.push(*name),
-            _ => {}
+        if let GeneralName::IPAddress(bytes) = name {
+            addresses.push(*bytes);
+        } else if let GeneralName::DNSName(name) = name {
+            dns.push(*name);
         }
     }
     let has_address = |wanted: &IpAddr| match wanted {

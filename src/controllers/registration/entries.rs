@@ -92,7 +92,7 @@ mod tests {
             entry("open.gate.meshgate.io", "u", "Ignore"),
             entry("gate.example.test", "u", "Fail"),
         ]});
-        let mut object = wanted.clone();
+        let mut object = wanted;
         hold_back(&mut object, Some(&live));
         let waiting = entry("new.gate.meshgate.io", "u", "Ignore");
         assert_eq!(object["webhooks"], json!([waiting, old]));

@@ -9,6 +9,7 @@ mod entries;
 mod observe;
 mod plan;
 mod reach;
+mod telling;
 mod terms;
 mod wake;
 
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::render::{self, FailurePolicy, MirrorForm, REACH_ENTRY, Settings};
@@ -28,6 +30,7 @@ use super::{Context, registration::plan::Action};
 
 use self::plan::{Home, Observed, Progress};
 use self::reach::Reach;
+use self::telling::url;
 use self::wake::Wake;
 
 /// A look is had at least this often, whatever the watches say.
@@ -50,6 +53,7 @@ pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
 
 struct Keeper {
     context: Arc<Context>,
+    labelled: watch::Receiver<bool>,
     pace: Pace,
     reach: Reach,
     writers: Vec<String>,
@@ -74,6 +78,7 @@ enum Next {
 impl Keeper {
     fn new(context: Arc<Context>) -> Self {
         Self {
+            labelled: context.labelled.subscribe(),
             context,
             pace: Pace::default(),
             reach: Reach::default(),
@@ -108,15 +113,7 @@ impl Keeper {
     }
 
     /// Waits until there is a reason to look.
-    async fn wait(&self, at: Instant, wake: Option<&mut Wake>) {
-        let mut labelled = self.context.labelled.subscribe();
-        let is_labelled = *labelled.borrow();
-        let labelled = async move {
-            // Only the first time is news.
-            if is_labelled || labelled.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
+    async fn wait(&mut self, at: Instant, wake: Option<&mut Wake>) {
         let changed = async {
             match wake {
                 Some(wake) => wake.next().await,
@@ -126,23 +123,9 @@ impl Keeper {
         tokio::select! {
             () = tokio::time::sleep_until(at.into()) => {}
             () = changed => tokio::time::sleep(BUNDLE).await,
-            () = labelled => {}
+            // The sender is ours, so that it is never gone.
+            _ = self.labelled.changed() => {}
         }
-    }
-
-    /// Says what went wrong, if that is news, and when to try again.
-    fn failed(&mut self, error: &CallError) -> Instant {
-        self.failures += 1;
-        let problem = error.to_string();
-        if self.told_problem != problem {
-            tracing::error!("the registration cannot be kept: {problem}; trying again");
-            self.context
-                .latch
-                .open_with(format!("cannot be kept: {problem}"));
-            self.told_problem = problem;
-        }
-        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures - 1));
-        Instant::now() + doubled.min(LONGEST_PAUSE)
     }
 
     /// One look, and the writes that it calls for.
@@ -159,19 +142,18 @@ impl Keeper {
         let mut wanted = render::registration(&self.context.injectors, &settings).objects;
         let ids: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
         let mut observed = observe::objects_of(&client, &served, &ids).await?;
-        observed.home = observe::home(&client, &settings.namespace).await?;
+        let home = observe::home(&client, &settings.namespace).await?;
+        observed.home = self.note_home(home);
         if let Some(uid) = observed.owner_uid() {
             settings.owner_uid = Some(uid.to_owned());
             wanted = render::registration(&self.context.injectors, &settings).objects;
         }
-        self.note_home(observed.home, &settings.namespace);
         let mut mirror = ids.iter().filter(|id| id.name == render::MIRROR);
         if observed.owner_uid().is_some() && mirror.all(|id| observed.objects.contains_key(id)) {
             self.context.mirrored.send_replace(true);
         }
         let proof = render::reach::proof(&settings);
         let plan = plan::plan(&observed, &wanted, self.progress(&proof));
-        self.hands_off(&plan.hands_off);
         let is_quiet = !plan
             .actions
             .iter()
@@ -194,7 +176,7 @@ impl Keeper {
         if let Some(since) = self.quiet_since.filter(|since| since.elapsed() < SETTLE) {
             next = next.min(since + SETTLE);
         }
-        if self.withdrawn || observed.home != Home::Active {
+        if observed.home != Home::Active {
             return Ok(Next::By(next));
         }
         if self.try_to_be_reached(&observed, &wanted, &settings).await {
@@ -203,7 +185,7 @@ impl Keeper {
         if !self.reach.is_proven(&proof) {
             next = next.min(self.reach.due(&proof, Instant::now()));
         }
-        self.tell_state(&observed, &wanted, &settings);
+        self.tell_state((&observed, &plan.hands_off), &wanted, &settings);
         Ok(Next::By(next))
     }
 
@@ -222,28 +204,26 @@ impl Keeper {
 
     fn progress(&self, proof: &str) -> Progress {
         Progress {
-            labelled: *self.context.labelled.borrow(),
+            labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
             settled: self
                 .quiet_since
                 .is_some_and(|since| since.elapsed() >= SETTLE),
-            may_create_home: self.context.form.creates_home,
-            withdrawn: self.withdrawn,
         }
     }
 
     /// Remembers that our namespace was deleted: somebody wants us gone, and it is not to come
-    /// back by our own doing.
-    fn note_home(&mut self, home: Home, namespace: &str) {
+    /// back by our own doing. Says what its state means for the plan.
+    fn note_home(&mut self, home: Home) -> Home {
+        let namespace = &self.context.form.settings.namespace;
         match home {
             Home::Terminating if !self.withdrawn => {
                 tracing::warn!(
                     namespace,
                     "our namespace is being deleted: the registration goes with it"
                 );
-                self.context
-                    .latch
-                    .open_with("withdrawn: our namespace was deleted");
+                let latch = &self.context.latch;
+                latch.open_with("withdrawn: our namespace was deleted");
                 self.context.metrics.registration_armed(false);
                 self.withdrawn = true;
                 self.armed = false;
@@ -256,8 +236,11 @@ impl Keeper {
                 );
                 self.withdrawn = false;
             }
-            Home::Missing | Home::Active | Home::Terminating => {}
+            Home::Missing if self.withdrawn => return Home::Withdrawn,
+            Home::Missing if self.context.form.creates_home => return Home::Wanted,
+            Home::Missing | Home::Wanted | Home::Active | Home::Terminating | Home::Withdrawn => {}
         }
+        home
     }
 
     /// Does one write, unless it is too soon for it: then when it may be done.
@@ -338,48 +321,6 @@ impl Keeper {
             }
         }
     }
-
-    fn hands_off(&mut self, ids: &[Id]) {
-        let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        if !names.is_empty() {
-            let names = names.join(", ");
-            let state = format!("left alone by its break-glass annotation: {names}");
-            self.tell(state, true);
-        }
-    }
-
-    /// Says how far the registration is, if that is news.
-    fn tell_state(&mut self, observed: &Observed, wanted: &[Value], settings: &Settings) {
-        let counted = wanted.iter().filter_map(|object| {
-            let live = Id::of(object).and_then(|id| observed.objects.get(&id));
-            Some(entries::armed(object, live)).filter(|(_, all)| *all > 0)
-        });
-        let (armed, all) = counted.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-        let mut ids = wanted.iter().filter_map(Id::of);
-        self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
-        self.context.metrics.registration_armed(self.armed);
-        let proof = render::reach::proof(settings);
-        if self.reach.is_proven(&proof) {
-            self.tell(format!("armed: {armed} of {all} entries"), armed < all);
-        } else if !*self.context.labelled.borrow() {
-            self.tell(
-                "waiting for the labels of existing namespaces".to_owned(),
-                false,
-            );
-        }
-    }
-
-    fn tell(&mut self, state: String, is_bad: bool) {
-        self.context.latch.open_with(&state);
-        if self.told == state {
-            return;
-        }
-        match is_bad {
-            true => tracing::warn!("registration: {state}"),
-            false => tracing::info!("registration: {state}"),
-        }
-        self.told = state;
-    }
 }
 
 /// Whether the entry that proves that we are reached is live as it is wanted.
@@ -396,16 +337,4 @@ fn has_reach_entry(observed: &Observed, wanted: &[Value]) -> bool {
         };
         contains::contains(live, entry)
     })
-}
-
-/// Where the API server is to call us.
-fn url(settings: &Settings) -> String {
-    match &settings.client {
-        render::Client::Url(url) => url.clone(),
-        render::Client::Service {
-            namespace,
-            name,
-            port,
-        } => format!("https://{name}.{namespace}.svc:{port}"),
-    }
 }

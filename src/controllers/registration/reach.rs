@@ -14,6 +14,8 @@ use crate::render::{REACH_LABEL, reach};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// What stays wrong is told again after this time.
+const REMINDER: Duration = Duration::from_secs(60);
 /// Pause where the API server has only not heard of the entry yet.
 const CACHE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,7 +64,7 @@ pub(super) struct Reach {
     trying: Option<String>,
     failures: u32,
     due: Option<Instant>,
-    told: Option<Unreached>,
+    told: Option<(Unreached, Instant)>,
 }
 
 impl Reach {
@@ -91,7 +93,7 @@ impl Reach {
         };
     }
 
-    /// We were not. True if that is news.
+    /// We were not. True if that is news, or was told long ago.
     pub(super) fn failed(&mut self, why: &Unreached, now: Instant) -> bool {
         self.failures += 1;
         // A cache is a matter of milliseconds; one that takes longer is a failure like others.
@@ -103,7 +105,15 @@ impl Reach {
             doubled.min(LONGEST_PAUSE)
         };
         self.due = Some(now + pause);
-        !is_cache && self.told.replace(why.clone()).as_ref() != Some(why)
+        let is_told = self
+            .told
+            .as_ref()
+            .is_some_and(|(told, at)| told == why && now.duration_since(*at) < REMINDER);
+        if is_cache || is_told {
+            return false;
+        }
+        self.told = Some((why.clone(), now));
+        true
     }
 }
 
@@ -126,6 +136,7 @@ mod tests {
             reach.failed(&refused, now);
         }
         assert_eq!(reach.due("a", now), now + LONGEST_PAUSE);
+        assert!(reach.failed(&refused, now + REMINDER));
         assert!(reach.failed(&Unreached::Failed("EOF".to_owned()), now));
         // Another address is tried at once, and what was proven stays so until it is.
         reach.succeeded("a");

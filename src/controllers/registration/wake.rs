@@ -24,9 +24,10 @@ impl Wake {
     pub(super) fn new(client: &Client, namespace: &str, served: &BTreeSet<Kind>) -> Self {
         let mut streams = Vec::new();
         for kind in served.iter().copied() {
-            let config = match kind {
-                Kind::ClusterRole => Config::default().fields(&format!("metadata.name={OWNER}")),
-                _ => Config::default().labels(OURS),
+            let config = if kind == Kind::ClusterRole {
+                Config::default().fields(&format!("metadata.name={OWNER}"))
+            } else {
+                Config::default().labels(OURS)
             };
             let api: Api<DynamicObject> = objects(client, kind);
             // An error is followed by a pause and a new list, which wakes as well.

@@ -22,7 +22,6 @@ pub fn well_known() -> Vec<Id> {
             CONFIGURATION,
             &[Kind::MutatingWebhooks, Kind::ValidatingWebhooks],
         ),
-        of(CONFIGURATION, &validating),
         of(GUARD, &validating),
         of(
             MIRROR,

@@ -45,13 +45,17 @@ fn owner() -> Id {
 /// Our own namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Home {
-    /// It is not there.
+    /// It is not there, and somebody else's to create.
     #[default]
     Missing,
+    /// It is not there, and ours to create.
+    Wanted,
     /// It is there.
     Active,
     /// It is being deleted.
     Terminating,
+    /// It was deleted: nothing is written until somebody makes it anew.
+    Withdrawn,
 }
 
 /// What is known besides.
@@ -63,10 +67,6 @@ pub(super) struct Progress {
     pub(super) reached: bool,
     /// What is there of the mirror has been there for long enough to be in force.
     pub(super) settled: bool,
-    /// Our namespace may be created.
-    pub(super) may_create_home: bool,
-    /// Our namespace was deleted: nothing is written until somebody makes it anew.
-    pub(super) withdrawn: bool,
 }
 
 /// One write.
@@ -101,11 +101,11 @@ pub(super) struct Plan {
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
 pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) -> Plan {
     let mut plan = Plan::default();
-    if observed.home == Home::Terminating || progress.withdrawn {
+    if matches!(observed.home, Home::Terminating | Home::Withdrawn) {
         plan.actions = withdrawal(observed);
         return plan;
     }
-    if observed.home == Home::Missing && progress.may_create_home {
+    if observed.home == Home::Wanted {
         plan.actions.push(Action::CreateHome);
     }
     let missing: Vec<Id> = wanted

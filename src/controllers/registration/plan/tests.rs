@@ -100,8 +100,6 @@ const START: Progress = Progress {
     labelled: false,
     reached: false,
     settled: false,
-    may_create_home: true,
-    withdrawn: false,
 };
 const LABELLED: Progress = Progress {
     labelled: true,
@@ -126,6 +124,7 @@ fn armed() -> Cluster {
 #[test]
 fn the_order_at_the_start() {
     let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Wanted;
     let wanted = wanted_at("u");
     assert_eq!(
         cluster.settle(&wanted, START),
@@ -296,10 +295,6 @@ fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     );
     assert_eq!(log[6], "delete ClusterRole meshgate");
     // And it does not come back by itself.
-    cluster.observed.home = Home::Missing;
-    let withdrawn = Progress {
-        withdrawn: true,
-        ..SETTLED
-    };
-    assert_eq!(cluster.settle(&wanted_at("u"), withdrawn), [""; 0]);
+    cluster.observed.home = Home::Withdrawn;
+    assert_eq!(cluster.settle(&wanted_at("u"), SETTLED), [""; 0]);
 }

@@ -121,12 +121,11 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
             .then_some(())
     })
     .await;
-    let refused = lab
-        .create(&pods, &pod("after"))
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(refused.contains("requires linkerd"), "{refused}");
+    // By kubectl, which does not try again.
+    let create = ["create", "-n", &orders, "-f", "-"];
+    let after = pod("after").to_string();
+    let refused = lab.kubectl_as(User::Admin, &create, &after).await;
+    assert!(refused.err.contains("requires linkerd"), "{refused:?}");
 
     // Stopped, it leaves everything as it is; started again it writes nothing, also while it is not
     // reached.
