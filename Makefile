@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers bench-view fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -18,8 +18,8 @@ test-no-lab: fmt lint doc ## The same without the tests against a real control p
 lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
 	@tests/lab/build $(PROGRAMS)
 
-lab-shell: lab ## A shell with kubectl and a control plane of its own; CMD='kubectl get nodes' runs that instead
-	@$(CARGO) build --quiet --locked --example lab
+lab-shell: lab ## A shell with kubectl, a control plane of its own and a registered meshgate; CMD='kubectl get nodes' runs that instead
+	@$(CARGO) build --quiet --locked --bins --example lab --example injector
 	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
 lab-shell: export LAB_COMMAND = $(value CMD)
 
@@ -29,8 +29,10 @@ fmt: ## Formatting
 lint: ## Lints of Cargo.toml and clippy.toml
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 
+# One after the other: hostile clients and a control plane together are too much for two cores.
 unit: ## Unit, property and end-to-end tests
-	$(CARGO) test --locked
+	$(CARGO) test --locked -- --skip lab::
+	$(CARGO) test --locked --test it -- lab::
 	$(CARGO) test --locked --bench decision
 
 doc: ## Documentation
@@ -47,6 +49,9 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	cd benches/peers && CGO_ENABLED=0 go build -trimpath -o ../../target/peers/controller-runtime .
 	$(CARGO) build --locked --profile dist --bins --examples
 	target/dist/examples/bench-http --peer target/peers/controller-runtime
+
+bench-view: lab ## What the view of a large cluster costs in memory (debug build; PROFILE=dist for what images carry)
+	$(CARGO) test --locked $(if $(PROFILE),--profile $(PROFILE)) --test it -- --ignored --nocapture lab::view_memory
 
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run

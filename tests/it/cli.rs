@@ -427,3 +427,56 @@ fn slips_are_pointed_at() {
     );
     assert!(!message.contains("at line"), "{message}");
 }
+
+#[test]
+fn serve_says_what_it_lacks_for_a_cluster() {
+    let (folder, kubeconfig) = file("kubeconfig", "apiVersion: v1\nkind: Config\n");
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let missing = folder.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    for (arguments, expected) in [
+        (
+            &["serve"][..],
+            "found neither --standalone nor --kubeconfig",
+        ),
+        (
+            &["serve", "--kubeconfig", missing],
+            "cannot use --kubeconfig",
+        ),
+        (
+            &["serve", "--kubeconfig", kubeconfig],
+            "cannot use --kubeconfig",
+        ),
+        (
+            &[
+                "serve",
+                "--kubeconfig",
+                kubeconfig,
+                "--standalone",
+                "examples/cluster",
+            ],
+            "cannot be used with",
+        ),
+    ] {
+        let mut command = meshgate(arguments);
+        command.env_remove("KUBERNETES_SERVICE_HOST");
+        let (code, _, err) = outcome(&command.output().unwrap());
+        assert_eq!(code, Some(2), "{arguments:?}: {err}");
+        assert!(err.contains(expected), "{arguments:?}: {err}");
+    }
+    let cluster = "
+apiVersion: v1
+kind: Config
+clusters: [{name: x, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: x, user: {token: x}}]
+contexts: [{name: x, context: {cluster: x, user: x}}]
+current-context: x
+";
+    let (_folder, kubeconfig) = file("kubeconfig", cluster);
+    let (code, _, err) = run(&["serve", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    assert_eq!(code, Some(2));
+    assert!(
+        err.contains("expected --config FILE: for a cluster the injectors are named"),
+        "{err}"
+    );
+}

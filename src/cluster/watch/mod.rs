@@ -8,6 +8,9 @@ mod client;
 mod feed;
 mod fetch;
 mod pace;
+mod source;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use self::client::connect;
@@ -41,6 +44,14 @@ impl Failure {
             wait: None,
             is_expired: false,
             is_unknown: false,
+        }
+    }
+
+    /// A watch said that it failed, with a status.
+    fn event(json: &str) -> Self {
+        match serde_json::from_str::<Status>(json) {
+            Ok(status) => Self::status(&status),
+            Err(_) => Self::server("the watch failed without saying why"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::render::condition::cel;
+use crate::render::condition::{Expr, KeyTest, cel};
 
 /// Reads a literal as the language's specification has it; `None` if it is no single literal.
 fn read(literal: &str) -> Option<String> {
@@ -45,5 +45,39 @@ proptest! {
     #[test]
     fn quotes_and_backslashes_do_not_end_it(text in "['\"\\\\\\n\\r\\t\\u{0}\\u{85}\\u{2028}\\u{10ffff}a]{0,12}") {
         prop_assert_eq!(read(&cel::text(&text)), Some(text));
+    }
+}
+
+/// Every kind of test on a key: presence is asked for only where an absent key and `''` differ.
+#[test]
+fn tests_of_keys_are_printed() {
+    let table = [
+        ("in: [a]", "{v} == 'a'"),
+        ("in: [b, a]", "{v} in ['a', 'b']"),
+        ("in: [\"\"]", "{h} && {v} == ''"),
+        ("in: [\"\", a]", "{h} && {v} in ['', 'a']"),
+        ("notIn: [a]", "{v} != 'a'"),
+        ("notIn: [\"\", a]", "!({h}) || !({v} in ['', 'a'])"),
+        ("exists: true", "{h}"),
+        ("exists: false", "!({h})"),
+        ("fold: true, in: [A, b]", "{v}.lowerAscii() in ['a', 'b']"),
+        ("in: [\"it's\"]", "{v} == 'it\\'s'"),
+    ];
+    for (test, expected) in table {
+        let list = format!(
+            "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: i}}\n  \
+             rules: [{{when: [{{podAnnotation: k, {test}}}], then: required}}]\n  meshed: [{{sidecar: p}}]\n"
+        );
+        let injectors = super::injectors(&list);
+        let rule = injectors
+            .iter()
+            .flat_map(|one| one.active_rules())
+            .next()
+            .unwrap();
+        let expr = Expr::all(KeyTest::of_all(&rule.when).into_iter().map(KeyTest::expr));
+        let expected = expected
+            .replace("{v}", "object.metadata.?annotations[?'k'].orValue('')")
+            .replace("{h}", "'k' in object.metadata.?annotations.orValue({})");
+        assert_eq!(cel::Scope::Pod.print(&expr), expected, "{test}");
     }
 }

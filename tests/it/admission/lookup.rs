@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use hyper::StatusCode;
 use meshgate::cluster::live::Fetch;
+use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;
 use tokio::task::JoinSet;
@@ -124,4 +125,48 @@ async fn many_requests_for_one_namespace_share_one_look_up_and_its_failure() {
     let known = hooks::review("u", "kube-system", hooks::plain_pod("x-")).to_string();
     let answer = hooks::send(&mut client, Hook::Gate, known).await;
     assert_eq!(answer.status, StatusCode::OK);
+}
+
+/// Cases 61 and 62: while the watch is down a namespace is read live; what was known counts when
+/// that fails, and not when it says that there is none.
+#[tokio::test]
+async fn a_namespace_that_may_be_old_is_read_live_and_else_taken_as_it_was() {
+    let meshed = |inject: &str| {
+        let mut namespace = plain("shop");
+        let marks = &mut namespace.metadata.annotations;
+        marks.insert("linkerd.io/inject".to_owned(), inject.to_owned());
+        namespace
+    };
+    let answers = Arc::new(parking_lot::Mutex::new(Ok(Some(meshed("enabled")))));
+    let source = Arc::clone(&answers);
+    let fetch: Fetch = Arc::new(move |_| std::future::ready(source.lock().clone()).boxed());
+    let hooks = Hooks::start(fetch).await;
+    hooks.hold(vec![Object::Namespace(plain("shop"))]);
+    let mut client = hooks.client(Protocol::H1).await;
+    let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+    let freshness = hooks.cluster.freshness();
+    let mut says = async |expected: &str, looked_up: u64| {
+        for hook in HOOKS {
+            let answer = hooks::send(&mut client, hook, review.clone()).await;
+            let text = answer.text();
+            assert!(
+                text.contains(expected),
+                "{hook:?} expected {expected}: {text}"
+            );
+        }
+        assert_eq!(hooks.live.count(), looked_up, "{expected}");
+    };
+    let now = std::time::Instant::now();
+    freshness.follow(Kind::Namespace);
+    freshness.listed(Kind::Namespace);
+    freshness.caught_up(Kind::Namespace, now);
+    says("not_required", 0).await;
+    freshness.behind(Kind::Namespace);
+    says("Namespace shop requires linkerd", 2).await;
+    *answers.lock() = Err("connection refused".to_owned());
+    says("not_required", 4).await;
+    *answers.lock() = Ok(None);
+    says("namespace_unknown", 6).await;
+    freshness.caught_up(Kind::Namespace, now);
+    says("not_required", 6).await;
 }

@@ -6,5 +6,8 @@ pub(crate) mod harness;
 mod control_plane;
 mod dapr;
 mod istio;
+mod readme;
 mod registration;
 mod remains;
+mod view;
+mod view_memory;

@@ -29,7 +29,7 @@ pub(crate) use self::istiod::Istiod;
 pub(crate) use self::kubectl::{Outcome, User};
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
-pub(crate) use self::supervisor::{Options, Supervisor};
+pub(crate) use self::supervisor::{Options, Supervisor, supervisor_program};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

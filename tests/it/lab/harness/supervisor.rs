@@ -116,7 +116,7 @@ pub(crate) fn built() -> PathBuf {
 }
 
 fn command(options: &Options) -> Command {
-    let mut command = Command::new(program());
+    let mut command = Command::new(supervisor_program());
     command.arg("run").arg("--lab").arg(built());
     if !options.only.is_empty() {
         command.arg("--only").arg(options.only.join(","));
@@ -127,9 +127,9 @@ fn command(options: &Options) -> Command {
     command
 }
 
-/// The supervisor's program, as its sources are now: cargo builds examples for all tests, but not
+/// The supervisor's program, as its sources are now, beside that of its stand-in injector: cargo builds examples for all tests, but not
 /// for `--test it` alone.
-fn program() -> &'static Path {
+pub(crate) fn supervisor_program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         // The test is in target/PROFILE/deps.
@@ -140,7 +140,8 @@ fn program() -> &'static Path {
             name => name,
         };
         let output = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "--example=lab", "--profile", name])
+            .args(["build", "--locked", "--example=lab", "--example=injector"])
+            .args(["--profile", name])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .unwrap();
