@@ -38,9 +38,10 @@ pub(crate) struct Istiod<'l> {
 }
 
 impl<'l> Istiod<'l> {
-    /// Installs a revision (`default` is the one without a name), stopped. After the first one the
+    /// Installs a revision (`default` is the one without a name) with these values
+    /// (`pilot.cni.enabled=true`), stopped. After the first one the
     /// CustomResourceDefinitions are there and are left alone.
-    pub(crate) async fn install(lab: &'l Lab, revision: &'static str) -> Self {
+    pub(crate) async fn install(lab: &'l Lab, revision: &'static str, values: &[&str]) -> Self {
         lab.ensure_namespace(NAMESPACE).await;
         lab.ensure_namespace(UNGUARDED).await;
         let [https] = lab.ports().await;
@@ -54,7 +55,7 @@ impl<'l> Istiod<'l> {
         let installed = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let installed = format!("{installed}/sidecars.networking.istio.io");
         let is_first = lab.get(&installed).await.is_none();
-        let text = istiod.manifest().await;
+        let text = istiod.manifest(values).await;
         let mut documents = String::new();
         for document in text.split("\n---\n") {
             let kind = document
@@ -174,13 +175,22 @@ impl<'l> Istiod<'l> {
         }
     }
 
-    async fn manifest(&self) -> String {
-        if self.revision == "default" {
+    async fn manifest(&self, values: &[&str]) -> String {
+        if self.revision == "default" && values.is_empty() {
             return fs::read_to_string(built().join("istio/minimal.yaml")).unwrap();
         }
-        let revision = format!("revision={}", self.revision);
-        let profile = ["--set", "profile=minimal", "--set", &revision];
-        istioctl(&[&["manifest", "generate"][..], &profile].concat()).await
+        let mut settings = vec!["profile=minimal".to_owned()];
+        if self.revision != "default" {
+            settings.push(format!("revision={}", self.revision));
+        }
+        settings.extend(values.iter().map(|value| format!("values.{value}")));
+        let settings: Vec<String> = settings.iter().map(|s| format!("--set={s}")).collect();
+        let settings = settings.iter().map(String::as_str);
+        let arguments: Vec<&str> = ["manifest", "generate"]
+            .into_iter()
+            .chain(settings)
+            .collect();
+        istioctl(&arguments).await
     }
 
     /// A document of the manifest for the lab. What istiod would have mounted is written to files.
