@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers bench-view fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -11,14 +11,15 @@ help: ## Show this
 test: fmt lint lab unit doc ## Everything: formatting, lints, all tests, documentation (needs Go 1.26)
 
 test-no-lab: fmt lint doc ## The same without the tests against a real control plane; needs no Go
+	@echo 'left out: every test below lab:: (make test has them)'
 	$(CARGO) test --locked -- --skip lab::
 	$(CARGO) test --locked --bench decision
 
 lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
 	@tests/lab/build $(PROGRAMS)
 
-lab-shell: lab ## A shell with kubectl and a control plane of its own; CMD='kubectl get nodes' runs that instead
-	@$(CARGO) build --quiet --locked --example lab
+lab-shell: lab ## A shell with kubectl, a control plane of its own and a registered meshgate; CMD='kubectl get nodes' runs that instead
+	@$(CARGO) build --quiet --locked --bins --example lab --example injector
 	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
 lab-shell: export LAB_COMMAND = $(value CMD)
 
@@ -47,6 +48,9 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	$(CARGO) build --locked --profile dist --bins --examples
 	target/dist/examples/bench-http --peer target/peers/controller-runtime
 
+bench-view: lab ## What the view of a large cluster costs in memory (debug build; PROFILE=dist for what images carry)
+	$(CARGO) test --locked $(if $(PROFILE),--profile $(PROFILE)) --test it -- --ignored --nocapture lab::view_memory
+
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run
 
@@ -57,4 +61,4 @@ load: ## The tests of replacement and of hostile clients, ten times as long, wit
 	MESHGATE_LOAD_FACTOR=10 $(CARGO) test --locked --test it -- --nocapture --test-threads 1 replacement:: hostile::
 
 bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset

@@ -168,7 +168,8 @@ mod tests {
                 .unwrap()
                 .labels_patch(&labels)
                 .unwrap();
-            json_patch::patch(&mut object, &serde_json::from_str(&patch).unwrap()).unwrap();
+            let patch: json_patch::Patch = serde_json::from_str(&patch).unwrap();
+            json_patch::patch(&mut object, &patch).unwrap();
             assert_eq!(
                 object["metadata"]["labels"],
                 json!({"m.io/a": "", "m.io/c": ""})
@@ -188,7 +189,8 @@ mod tests {
             let text = object.to_string();
             let view = MetadataView::read(&text).unwrap();
             let patch = view.annotation_patch("m.io/x", "0a1b");
-            json_patch::patch(&mut object, &serde_json::from_str(&patch).unwrap()).unwrap();
+            let patch: json_patch::Patch = serde_json::from_str(&patch).unwrap();
+            json_patch::patch(&mut object, &patch).unwrap();
             assert_eq!(object["metadata"]["annotations"]["m.io/x"], "0a1b");
         }
     }

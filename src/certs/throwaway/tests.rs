@@ -70,17 +70,35 @@ fn expired_throwaway_ones_are_made_anew() {
 fn throwaway_ones_for_another_address_are_made_anew() {
     let dir = TempDir::new().unwrap();
     prepare(dir.path(), localhost(), now()).unwrap();
-    let elsewhere = "192.0.2.7".parse().unwrap();
+    let elsewhere: IpAddr = "192.0.2.7".parse().unwrap();
     let other = prepare(dir.path(), elsewhere, now()).unwrap();
     assert_eq!(other.origin, Origin::MadeAnew);
     // What names more than is needed stays.
     let back = prepare(dir.path(), localhost(), now()).unwrap();
     assert_eq!(back.origin, Origin::Found);
-    let all = "0.0.0.0".parse().unwrap();
+    let all: IpAddr = "0.0.0.0".parse().unwrap();
     assert_eq!(
         prepare(dir.path(), all, now()).unwrap().origin,
         Origin::Found
     );
+}
+
+#[test]
+fn throwaway_ones_name_the_host_by_which_we_are_called() {
+    let dir = TempDir::new().unwrap();
+    prepare(dir.path(), localhost(), now()).unwrap();
+    let hosts = ["192.0.2.7", "[2001:db8::7]", "dev.example.test"];
+    for host in hosts {
+        let named = || Names::from(localhost()).and_host(host);
+        let made = prepare(dir.path(), named(), now()).unwrap();
+        assert_eq!(made.origin, Origin::MadeAnew, "{host}");
+        let again = prepare(dir.path(), named(), now()).unwrap();
+        assert_eq!(again.origin, Origin::Found, "{host}");
+    }
+    let known = Names::from(localhost())
+        .and_host("localhost")
+        .and_host("127.0.0.1");
+    assert_eq!(known, Names::from(localhost()));
 }
 
 #[test]

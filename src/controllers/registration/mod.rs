@@ -355,7 +355,8 @@ impl Keeper {
             Some(entries::armed(object, live)).filter(|(_, all)| *all > 0)
         });
         let (armed, all) = counted.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-        self.armed = armed > 0 && armed == all;
+        let mut ids = wanted.iter().filter_map(Id::of);
+        self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
         self.context.metrics.registration_armed(self.armed);
         let proof = render::reach::proof(settings);
         if self.reach.is_proven(&proof) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{assert_bad_call, assert_serves, serving, verdict};
 use crate::hooks::answer::with_mark;
-use crate::hooks::{self, HOOKS, Hooks};
+use crate::hooks::{self, ALL_HOOKS, HOOKS, Hooks};
 use crate::support::client::{Answer, Client, Protocol};
 
 /// Levels of nesting: far beyond what any object has, and far below the limit of a body.
@@ -71,7 +71,7 @@ async fn deep_nesting_is_answered() {
         ];
         for body in bodies {
             assert!(body.len() >= LEVELS);
-            for hook in HOOKS {
+            for hook in ALL_HOOKS {
                 assert_proper(hook, &hooks::send(&mut client, hook, body.clone()).await);
             }
         }
@@ -395,7 +395,7 @@ fn random_and_mutated_bodies_get_an_answer_or_a_bad_call() {
                 body[at] = byte;
             }
             body.truncate(cut.map_or(body.len(), |cut| cut % body.len()));
-            for hook in HOOKS {
+            for hook in ALL_HOOKS {
                 survives(client, hook, body.clone()).await;
                 survives(client, hook, request.to_string().into_bytes()).await;
                 survives(client, hook, other.to_string().into_bytes()).await;

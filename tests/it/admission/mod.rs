@@ -3,6 +3,7 @@
 
 mod hostile;
 mod lookup;
+mod metadata;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -10,7 +11,7 @@ use meshgate::metrics::Hook;
 use serde_json::{Value, json};
 
 use crate::hooks::answer::Verdict;
-use crate::hooks::{self, HOOKS, Hooks, objects, path};
+use crate::hooks::{self, ALL_HOOKS, HOOKS, Hooks, objects, path};
 use crate::support::client::{Answer, Client, Protocol};
 
 const JSON: &str = "application/json";
@@ -104,7 +105,7 @@ async fn reviews_that_nobody_can_answer_are_bad_calls() {
         (json!(7), "AdmissionReview"),
     ];
     for (body, text) in calls {
-        for hook in HOOKS {
+        for hook in ALL_HOOKS {
             let answer = hooks::send(&mut client, hook, body.to_string()).await;
             assert_bad_call(&answer, StatusCode::BAD_REQUEST, text);
         }
@@ -144,7 +145,7 @@ async fn method_path_and_content_type_are_told_apart() {
     let hooks = serving().await;
     for protocol in [Protocol::H1, Protocol::H2] {
         let mut client = hooks.client(protocol).await;
-        for hook in HOOKS {
+        for hook in ALL_HOOKS {
             let counted = || {
                 let metrics = hooks.metrics.encode();
                 let of_hook = format!("hook=\"{}\",decision=\"bad_call\"", hook.as_str());

@@ -6,4 +6,7 @@ pub(crate) mod harness;
 mod control_plane;
 mod dapr;
 mod istio;
+mod registration;
 mod remains;
+mod view;
+mod view_memory;

@@ -1,1 +1,305 @@
+use serde_json::{Value, json};
 
+use super::*;
+use crate::render::{GUARD, REACH_ENTRY};
+
+/// An object as it is wanted, with what identifies it.
+fn object(kind: Kind, name: &str) -> Value {
+    json!({"apiVersion": "x/v1", "kind": kind.names().kind, "metadata": {"name": name}})
+}
+
+fn entry(name: &str, url: &str) -> Value {
+    json!({"name": name, "clientConfig": {"url": url}, "failurePolicy": "Fail"})
+}
+
+fn id(kind: Kind, name: &str) -> Id {
+    Id {
+        kind,
+        name: name.to_owned(),
+    }
+}
+
+/// What is rendered for one injector, to be called at `url`.
+fn wanted_at(url: &str) -> Vec<Value> {
+    let mut gate = object(Kind::MutatingWebhooks, CONFIGURATION);
+    gate["webhooks"] = json!([entry("a.gate.meshgate.io", url), entry(REACH_ENTRY, url)]);
+    let mut check = object(Kind::ValidatingWebhooks, CONFIGURATION);
+    check["webhooks"] = json!([entry("a.check.meshgate.io", url)]);
+    vec![
+        object(Kind::ClusterRole, OWNER),
+        object(Kind::MutatingPolicy, MIRROR),
+        object(Kind::MutatingPolicyBinding, MIRROR),
+        object(Kind::ValidatingPolicy, GUARD),
+        object(Kind::ValidatingPolicyBinding, GUARD),
+        gate,
+        check,
+    ]
+}
+
+/// A cluster that does what it is told.
+#[derive(Default)]
+struct Cluster {
+    observed: Observed,
+    version: u64,
+}
+
+impl Cluster {
+    fn act(&mut self, actions: &[Action]) {
+        for action in actions {
+            self.version += 1;
+            match action {
+                Action::CreateHome => self.observed.home = Home::Active,
+                Action::Apply { id, object } => {
+                    let mut object = object.clone();
+                    object["metadata"]["uid"] = json!(format!("uid of {id}"));
+                    object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+                    self.observed.objects.insert(id.clone(), object);
+                }
+                Action::Delete { id } => drop(self.observed.objects.remove(id)),
+            }
+        }
+    }
+
+    /// Plans and acts until nothing is left to do; says what was written, in order.
+    fn settle(&mut self, wanted: &[Value], progress: Progress) -> Vec<String> {
+        let mut log = Vec::new();
+        for _ in 0..10 {
+            let plan = plan(&self.observed, wanted, progress);
+            if plan.actions.is_empty() {
+                return log;
+            }
+            log.extend(plan.actions.iter().map(told));
+            self.act(&plan.actions);
+        }
+        panic!("never settles: {log:?}");
+    }
+
+    fn policy(&self, kind: Kind, number: usize) -> &Value {
+        &self.observed.objects[&id(kind, CONFIGURATION)]["webhooks"][number]["failurePolicy"]
+    }
+
+    fn edit(&mut self, kind: Kind, name: &str, edit: impl FnOnce(&mut Value)) {
+        edit(self.observed.objects.get_mut(&id(kind, name)).unwrap());
+    }
+}
+
+fn told(action: &Action) -> String {
+    match action {
+        Action::CreateHome => "home".to_owned(),
+        Action::Apply { id, object } => {
+            let entry = &object["webhooks"][0]["failurePolicy"];
+            format!("{id} {}", entry.as_str().unwrap_or_default())
+                .trim()
+                .to_owned()
+        }
+        Action::Delete { id } => format!("delete {id}"),
+    }
+}
+
+const START: Progress = Progress {
+    labelled: false,
+    reached: false,
+    settled: false,
+    may_create_home: true,
+    withdrawn: false,
+};
+const LABELLED: Progress = Progress {
+    labelled: true,
+    ..START
+};
+const REACHED: Progress = Progress {
+    reached: true,
+    ..LABELLED
+};
+const SETTLED: Progress = Progress {
+    settled: true,
+    ..REACHED
+};
+
+fn armed() -> Cluster {
+    let mut cluster = Cluster::default();
+    cluster.settle(&wanted_at("u"), REACHED);
+    assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Fail");
+    cluster
+}
+
+#[test]
+fn the_order_at_the_start() {
+    let mut cluster = Cluster::default();
+    let wanted = wanted_at("u");
+    assert_eq!(
+        cluster.settle(&wanted, START),
+        [
+            "home",
+            "ClusterRole meshgate",
+            "MutatingAdmissionPolicy namespaces.meshgate.io",
+            "MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+        ]
+    );
+    assert_eq!(
+        cluster.settle(&wanted, LABELLED),
+        [
+            "MutatingWebhookConfiguration admission.meshgate.io Ignore",
+            "ValidatingWebhookConfiguration admission.meshgate.io Ignore",
+            "ValidatingAdmissionPolicy guard.meshgate.io",
+            "ValidatingAdmissionPolicyBinding guard.meshgate.io",
+        ]
+    );
+    assert_eq!(
+        cluster.policy(Kind::MutatingWebhooks, 1),
+        "Fail",
+        "the reach entry"
+    );
+    assert_eq!(
+        cluster.settle(&wanted, REACHED),
+        [
+            "MutatingWebhookConfiguration admission.meshgate.io Fail",
+            "ValidatingWebhookConfiguration admission.meshgate.io Fail",
+        ]
+    );
+    assert_eq!(cluster.settle(&wanted, SETTLED), [""; 0]);
+}
+
+#[test]
+fn nothing_but_the_owner_is_written_before_its_uid_is_known() {
+    let mut observed = Observed {
+        home: Home::Active,
+        ..Observed::default()
+    };
+    let mut owner = object(Kind::ClusterRole, OWNER);
+    owner["metadata"]["uid"] = json!("1");
+    owner["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    observed.objects.insert(super::owner(), owner);
+    assert_eq!(observed.owner_uid(), None);
+    assert_eq!(plan(&observed, &wanted_at("u"), SETTLED).actions, []);
+}
+
+#[test]
+fn a_restart_keeps_what_is_armed() {
+    let mut cluster = armed();
+    assert_eq!(cluster.settle(&wanted_at("u"), LABELLED), [""; 0]);
+}
+
+/// Another address, or another CA: only the entry that nobody else meets has it at first.
+#[test]
+fn a_new_client_configuration_is_proved_before_the_armed_entries_have_it() {
+    let mut cluster = armed();
+    let url = |cluster: &Cluster, number: usize| {
+        let object = &cluster.observed.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+        let entry = &object["webhooks"][number];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (
+            text(&entry["clientConfig"]["url"]),
+            text(&entry["failurePolicy"]),
+        )
+    };
+    let is = |url: &str| (url.to_owned(), "Fail".to_owned());
+    cluster.settle(&wanted_at("v"), LABELLED);
+    assert_eq!(url(&cluster, 0), is("u"));
+    assert_eq!(url(&cluster, 1), is("v"));
+    cluster.settle(&wanted_at("v"), REACHED);
+    assert_eq!(url(&cluster, 0), is("v"));
+    assert_eq!(url(&cluster, 1), is("v"));
+}
+
+#[test]
+fn what_is_changed_or_deleted_is_put_back_armed() {
+    for object in wanted_at("u") {
+        let one = Id::of(&object).unwrap();
+        let mut cluster = armed();
+        cluster.observed.objects.remove(&one);
+        let log = cluster.settle(&wanted_at("u"), REACHED);
+        assert_eq!(log.len(), 1, "{log:?}");
+        if one.kind.is_webhooks() {
+            assert!(log[0].ends_with("Fail"), "{log:?}");
+        }
+    }
+    let mut cluster = armed();
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["webhooks"][0]["failurePolicy"] = json!("Ignore");
+        live["webhooks"]
+            .as_array_mut()
+            .unwrap()
+            .push(entry("other.example.test", "o"));
+    });
+    let plan = plan(&cluster.observed, &wanted_at("u"), REACHED);
+    let [Action::Apply { object, .. }] = plan.actions.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(object["webhooks"][0]["failurePolicy"], "Fail");
+    assert_eq!(
+        object["webhooks"].as_array().unwrap().len(),
+        2,
+        "not what is others'"
+    );
+    let seen = &cluster.observed.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    assert_eq!(version(object), version(seen), "only as it was seen");
+}
+
+#[test]
+fn broken_glass_is_left_alone() {
+    let mut cluster = armed();
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: the mesh is being replaced");
+        live["webhooks"] = json!([]);
+    });
+    let broken = plan(&cluster.observed, &wanted_at("u"), SETTLED);
+    assert_eq!(broken.actions, []);
+    assert_eq!(
+        broken.hands_off,
+        [id(Kind::MutatingWebhooks, CONFIGURATION)]
+    );
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!(" ");
+    });
+    let mended = plan(&cluster.observed, &wanted_at("u"), SETTLED);
+    assert_eq!((mended.actions.len(), mended.hands_off.len()), (1, 0));
+}
+
+#[test]
+fn the_other_mirror_and_what_else_is_stale_goes_once_all_is_in_force() {
+    let mut cluster = armed();
+    let mut wanted = wanted_at("u");
+    wanted.splice(1..3, [object(Kind::MutatingWebhooks, MIRROR)]);
+    let stranger = object(Kind::ClusterRole, "meshgate-chart");
+    cluster
+        .observed
+        .objects
+        .insert(id(Kind::ClusterRole, "meshgate-chart"), stranger);
+    assert_eq!(
+        cluster.settle(&wanted, REACHED),
+        ["MutatingWebhookConfiguration namespaces.meshgate.io"]
+    );
+    assert_eq!(
+        cluster.settle(&wanted, SETTLED),
+        [
+            "delete MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+            "delete MutatingAdmissionPolicy namespaces.meshgate.io",
+        ]
+    );
+}
+
+#[test]
+fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
+    let mut cluster = armed();
+    cluster.observed.home = Home::Terminating;
+    let log = cluster.settle(&wanted_at("u"), SETTLED);
+    assert_eq!(log.len(), 7);
+    assert!(
+        log[0].starts_with("delete MutatingWebhookConfiguration"),
+        "{log:?}"
+    );
+    assert!(
+        log[1].starts_with("delete ValidatingWebhookConfiguration"),
+        "{log:?}"
+    );
+    assert_eq!(log[6], "delete ClusterRole meshgate");
+    // And it does not come back by itself.
+    cluster.observed.home = Home::Missing;
+    let withdrawn = Progress {
+        withdrawn: true,
+        ..SETTLED
+    };
+    assert_eq!(cluster.settle(&wanted_at("u"), withdrawn), [""; 0]);
+}

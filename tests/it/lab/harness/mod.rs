@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
-pub(crate) use self::kubectl::User;
+pub(crate) use self::kubectl::{Outcome, User};
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
 pub(crate) use self::supervisor::{Options, Supervisor};
