@@ -142,8 +142,10 @@ impl Lab {
         found.extend(self.get(ROLE).await.map(|_| ROLE.to_owned()));
         let namespaces = self.get("/api/v1/namespaces").await.unwrap();
         for namespace in namespaces["items"].as_array().unwrap() {
-            let labels = namespace["metadata"]["labels"].to_string();
-            if labels.contains("meshgate.io/") {
+            let metadata = &namespace["metadata"];
+            let labels = metadata["labels"].to_string();
+            // One that is being deleted takes its labels with it.
+            if metadata["deletionTimestamp"].is_null() && labels.contains("meshgate.io/") {
                 found.push(labels);
             }
         }
@@ -158,5 +160,7 @@ pub(super) fn version(object: &Value) -> u64 {
 
 /// A pod of one container.
 pub(super) fn pod(name: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "a.test/a"}]}})
+    let containers = json!([{"name": "a", "image": "a.test/a"}]);
+    let metadata = json!({"name": name});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}})
 }
