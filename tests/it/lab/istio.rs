@@ -23,7 +23,7 @@ const POLICY: &str = "ValidatingAdmissionPolicy";
 /// How the two revisions are run: between them they inject in all ways that count.
 const WITHOUT_NATIVE: &[(&str, &str)] = &[("ENABLE_NATIVE_SIDECARS", "false")];
 const NATIVE: &[(&str, &str)] = &[("ENABLE_NATIVE_SIDECARS", "true")];
-const WITH_CNI: &[&str] = &["pilot.cni.enabled=true"];
+const WITH_CNI: &[&str] = &["components.cni.enabled=true"];
 
 /// A cluster with Istio's revisions `default` and `canary`, and the tag `prod` for the second.
 struct Scene<'l> {
@@ -116,10 +116,11 @@ impl Scene<'_> {
             (&own.prod, "istiod-canary"),
         ];
         for (namespace, service) in services {
-            let sentence = format!("no endpoint of Service istio-system/{service} exists");
-            let _ = sentence;
-            let service = format!("Service istio-system/{service}");
-            let refusal = lab.refuses(namespace, &bare(), &[GATE, &service]).await;
+            let sentence = format!(
+                "but 0 of 0 endpoints of Service istio-system/{service} are usable (the Service \
+                 has no EndpointSlice)"
+            );
+            let refusal = lab.refuses(namespace, &bare(), &[GATE, &sentence]).await;
             assert_eq!(refusal.code, 503, "{refusal:?}");
         }
         self.endpoints(false, false).await;
@@ -227,7 +228,7 @@ impl Scene<'_> {
         for (namespace, pod, is_right) in rows {
             let made = lab.admits(namespace, &pod).await;
             let put = Injection::between(&pod, &made);
-            assert!(is_right(&put), "{pod}: {put:?}");
+            assert!(is_right(&put), "in {namespace}: {pod}: {put:?}");
             assert!(!made.to_string().contains("\"image\":\"auto\""), "{made}");
         }
     }
@@ -262,7 +263,7 @@ impl Scene<'_> {
     async fn ready_and_unable(&mut self, by: &str) {
         self.endpoints(true, true).await;
         let enabled = self.own.enabled.clone();
-        let refused = [by, "requires istio", "the pod has no istio-proxy"];
+        let refused = [by, "requires istio", "the pod has no container istio-proxy"];
         let lab = self.lab;
         lab.injects(&enabled, &bare(), "istio-proxy").await;
 
