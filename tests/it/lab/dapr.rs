@@ -144,7 +144,7 @@ impl Scene<'_> {
     /// Whatever the real injector makes of a pod is meshed.
     async fn what_dapr_makes_passes(&self) {
         let Self { lab, namespace, .. } = self;
-        for value in ["true", "True", "yes", "y", "on", "1"] {
+        for value in ["true", "True", "t", "yes", "y", "on", "1"] {
             let put = lab.injects(namespace, &asks(value), "daprd").await;
             assert!(put.containers.contains("daprd"), "{value}: {put:?}");
         }
@@ -158,7 +158,7 @@ impl Scene<'_> {
             asks("false"),
             asks("off"),
             asks(""),
-            asks("t"),
+            asks("enabled"),
         ] {
             let made = self.lab.create_pod(&self.namespace, &pod).await.unwrap();
             assert!(Injection::between(&pod, &made).is_none(), "{pod}: {made}");
@@ -171,7 +171,7 @@ impl Scene<'_> {
     async fn ready_and_unable(&mut self, by: &str) {
         self.dapr.endpoint(true).await;
         self.dapr.stop().await;
-        let words = [by, "requires dapr", "the pod has no container daprd"];
+        let words = [by, "requires dapr", "container daprd"];
         self.lab
             .refuses(&self.namespace, &asks("true"), &words)
             .await;
@@ -203,11 +203,7 @@ impl Scene<'_> {
         let refused = async || {
             let ran = lab.kubectl_as(User::Alice, &run, "").await;
             let says = |word: &str| ran.err.contains(word);
-            (ran.code == Some(1)
-                && says(by)
-                && says("the pod has no container daprd")
-                && says(HINT))
-            .then_some(())
+            (ran.code == Some(1) && says(by) && says("container daprd") && says(HINT)).then_some(())
         };
         within(PATIENCE, "alice is refused and told why", refused).await;
     }

@@ -263,7 +263,7 @@ impl Scene<'_> {
     async fn ready_and_unable(&mut self, by: &str) {
         self.endpoints(true, true).await;
         let enabled = self.own.enabled.clone();
-        let refused = [by, "requires istio", "the pod has no container istio-proxy"];
+        let refused = [by, "requires istio", "istio's webhook did not add it"];
         let lab = self.lab;
         lab.injects(&enabled, &bare(), "istio-proxy").await;
 
