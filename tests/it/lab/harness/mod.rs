@@ -98,7 +98,10 @@ impl Lab {
             let file = Kubeconfig::read_from(file).unwrap();
             let options = KubeConfigOptions::default();
             let config = Config::from_custom_kubeconfig(file, &options).await;
-            Client::try_from(config.unwrap()).unwrap()
+            let mut config = config.unwrap();
+            // It would try again by itself what is refused for now, for a minute or more.
+            config.default_retry = false;
+            Client::try_from(config).unwrap()
         };
         self.client.get_or_init(connect).await
     }
