@@ -83,6 +83,8 @@ async fn no_pod_that_dapr_is_to_inject_is_ever_bare() {
     scene.ready_and_unable(CHECK).await;
     scene.by_an_account_that_dapr_skips(CHECK).await;
 
+    let log = meshgate.log();
+    assert!(log.contains("pod refused: Pod web-"), "{log}");
     meshgate.uninstall().await;
     let meshgate = Meshgate::with(&lab, CONFIG, &["--enforcement=policy"]).await;
     // The policy holds without us.
@@ -160,6 +162,8 @@ impl Scene<'_> {
             asks(""),
             asks("enabled"),
         ] {
+            let put = self.lab.injection(&self.namespace, &pod).await.unwrap();
+            assert!(put.is_none(), "{pod}: {put:?}");
             let made = self.lab.create_pod(&self.namespace, &pod).await.unwrap();
             assert!(Injection::between(&pod, &made).is_none(), "{pod}: {made}");
             assert!(made["metadata"]["annotations"]["meshgate.io/admitted"].is_null());

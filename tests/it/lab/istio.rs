@@ -54,6 +54,9 @@ impl Namespaces {
     }
 }
 
+/// Whether the injection is as Istio says it is.
+type IsRight = fn(&Injection) -> bool;
+
 fn bare() -> Value {
     pod(&[], &[])
 }
@@ -198,7 +201,7 @@ impl Scene<'_> {
         let asked = |annotation| pod(&[], &[annotation]);
         let native = |value| asked(("sidecar.istio.io/nativeSidecar", value));
         let template = |name| asked(("inject.istio.io/templates", name));
-        let rows: [(&String, Value, fn(&Injection) -> bool); 10] = [
+        let rows: [(&String, Value, IsRight); 10] = [
             (&own.enabled, bare(), |put| {
                 in_containers(put) && put.init.contains("istio-init")
             }),

@@ -103,11 +103,6 @@ impl<'l> Istiod<'l> {
         self.lab.order(&format!("kill {}", self.guest)).await;
     }
 
-    /// What it has written since it was started.
-    pub(crate) fn log(&self) -> String {
-        self.lab.log_of(&self.guest)
-    }
-
     /// Has all of its webhook entries let pods through when it fails (`Ignore`), or not (`Fail`),
     /// as an installation may have it.
     pub(crate) async fn set_failure_policy(&self, policy: &str) {

@@ -15,8 +15,6 @@ use crate::support::process::get;
 pub(crate) struct Meshgate<'l> {
     lab: &'l Lab,
     name: String,
-    /// The HTTPS endpoints.
-    pub(crate) address: SocketAddr,
     /// Probes and metrics.
     pub(crate) probes: SocketAddr,
 }
@@ -58,7 +56,6 @@ impl<'l> Meshgate<'l> {
         let meshgate = Self {
             lab,
             name,
-            address: local(https),
             probes: local(probes),
         };
         meshgate.armed().await;
