@@ -254,6 +254,14 @@ fn metadata(name: &str, settings: &Settings) -> Value {
     metadata
 }
 
+/// A short word that differs with the text (64-bit FNV-1a): it has to differ, not to hide.
+pub fn hash(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 /// Namespaces that are never looked at, sorted.
 fn excluded<'s>(injectors: &'s Injectors, settings: &'s Settings) -> Vec<&'s str> {
     let own = std::iter::once(settings.namespace.as_str());

@@ -17,15 +17,9 @@ pub const ANNOTATION: &str = "meshgate.io/reached";
 /// Longest proof that is repeated.
 const MAX_PROOF: usize = 64;
 
-/// The proof for a way to call us: a hash of it (64-bit FNV-1a), as it has to differ, not to hide.
+/// The proof for a way to call us: a hash of it.
 pub fn proof(settings: &Settings) -> String {
-    let config = client_config(path::REACH, settings).to_string();
-    let hash = config
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-    format!("{hash:016x}")
+    super::hash(&client_config(path::REACH, settings).to_string())
 }
 
 /// The path of the entry.

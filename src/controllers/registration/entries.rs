@@ -7,13 +7,50 @@
 
 use serde_json::{Value, json};
 
-use crate::render::REACH_ENTRY;
+use crate::render::{self, REACH_ENTRY};
 
-use super::terms::entry_of;
+use super::terms::{self, entry_of};
 
 const FAIL: &str = "Fail";
+/// Annotation with a hash of whom our entries ask about. Names of entries do not tell: another
+/// configuration may give the same name to other namespaces.
+const NOTE: &str = "meshgate.io/entries";
 /// How the names of our entries end.
 const OUR_ENTRIES: &str = ".meshgate.io";
+
+/// Notes in a configuration as it is wanted whom its entries ask about.
+pub(super) fn note(object: &mut Value) {
+    let entries = entries_mut(object).map(|entry| {
+        let fields = ["name", "rules", "namespaceSelector", "matchConditions"];
+        json!(fields.map(|field| &entry[field])).to_string()
+    });
+    let all: Vec<String> = entries.collect();
+    if !all.is_empty() {
+        object["metadata"]["annotations"][NOTE] = json!(render::hash(&all.join("\n")));
+    }
+}
+
+/// Whether what is armed was written for another configuration than what is wanted.
+pub(super) fn is_of_another(live: &Value, wanted: &Value) -> bool {
+    let note = |object: &Value| object["metadata"]["annotations"][NOTE].clone();
+    let mut entries = live["webhooks"].as_array().into_iter().flatten();
+    entries.any(|entry| is_ours(entry) && arms(entry)) && note(live) != note(wanted)
+}
+
+/// Leaves everything as it was armed, but for the entry that proves how we are called: until that is
+/// proved, no namespace may be asked about less, nor by an entry that is not armed.
+pub(super) fn keep(object: &mut Value, live: &Value) {
+    for note in [NOTE, terms::NOTE] {
+        object["metadata"]["annotations"][note] = live["metadata"]["annotations"][note].clone();
+    }
+    let live = live["webhooks"].as_array().into_iter().flatten();
+    let kept = live.filter(|entry| is_ours(entry) && entry["name"] != REACH_ENTRY);
+    let kept: Vec<Value> = kept.cloned().collect();
+    if let Some(entries) = list_mut(object) {
+        entries.retain(|entry| entry["name"] == REACH_ENTRY);
+        entries.splice(..0, kept);
+    }
+}
 
 /// Takes back what must not be armed yet in a configuration that was rendered as armed.
 pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
@@ -27,7 +64,6 @@ pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
             None => entry["failurePolicy"] = json!("Ignore"),
         }
     }
-    keep_armed(object, live);
 }
 
 /// The entries of a webhook configuration; none of any other object.
@@ -39,23 +75,6 @@ fn list_mut(object: &mut Value) -> Option<&mut Vec<Value>> {
     object.get_mut("webhooks")?.as_array_mut()
 }
 
-/// Entries of ours that are armed and not wanted any more stay until those that take their place
-/// are armed: another configuration gives entries other names, and a restart with it must not open
-/// the gate for the time until the API server has reached us.
-fn keep_armed(object: &mut Value, live: Option<&Value>) {
-    let armed = live.and_then(|live| live["webhooks"].as_array());
-    let is_ours = |entry: &&Value| {
-        let name = entry["name"].as_str().unwrap_or_default();
-        name.ends_with(OUR_ENTRIES) && arms(entry)
-    };
-    let is_wanted = |entry: &&Value| entry_of(object, &entry["name"]).is_some();
-    let armed = armed.into_iter().flatten().filter(is_ours);
-    let stay: Vec<Value> = armed.filter(|entry| !is_wanted(entry)).cloned().collect();
-    if let Some(entries) = list_mut(object) {
-        entries.extend(stay);
-    }
-}
-
 /// How many entries are armed in the live configuration, of how many that are to be.
 pub(super) fn armed(object: &Value, live: Option<&Value>) -> (usize, usize) {
     let entries = object["webhooks"].as_array().into_iter().flatten();
@@ -65,6 +84,11 @@ pub(super) fn armed(object: &Value, live: Option<&Value>) -> (usize, usize) {
         live.is_some_and(|live| live["failurePolicy"] == FAIL)
     };
     (to_arm.iter().filter(is_armed).count(), to_arm.len())
+}
+
+fn is_ours(entry: &Value) -> bool {
+    let name = entry["name"].as_str().unwrap_or_default();
+    name.ends_with(OUR_ENTRIES)
 }
 
 /// Whether the entry is one that fails closed once armed.
@@ -81,21 +105,6 @@ mod tests {
 
     fn entry(name: &str, url: &str, policy: &str) -> Value {
         json!({"name": name, "clientConfig": {"url": url}, "failurePolicy": policy})
-    }
-
-    #[test]
-    fn what_is_armed_stays_until_what_takes_its_place_is() {
-        let wanted = json!({"webhooks": [entry("new.gate.meshgate.io", "u", "Fail")]});
-        let old = entry("old.gate.meshgate.io", "u", "Fail");
-        let live = json!({"webhooks": [
-            old,
-            entry("open.gate.meshgate.io", "u", "Ignore"),
-            entry("gate.example.test", "u", "Fail"),
-        ]});
-        let mut object = wanted;
-        hold_back(&mut object, Some(&live));
-        let waiting = entry("new.gate.meshgate.io", "u", "Ignore");
-        assert_eq!(object["webhooks"], json!([waiting, old]));
     }
 
     #[test]

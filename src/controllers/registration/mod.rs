@@ -179,13 +179,14 @@ impl Keeper {
         if observed.home != Home::Active {
             return Ok(Next::By(next));
         }
+        let armed = self.note_armed(&observed, &wanted);
         if self.try_to_be_reached(&observed, &wanted, &settings).await {
             return Ok(Next::Now);
         }
         if !self.reach.is_proven(&proof) {
             next = next.min(self.reach.due(&proof, Instant::now()));
         }
-        self.tell_state((&observed, &plan.hands_off), &wanted, &settings);
+        self.tell_state(armed, &plan.hands_off, &settings);
         Ok(Next::By(next))
     }
 
@@ -304,8 +305,11 @@ impl Keeper {
                 true
             }
             Err(why) => {
+                let url = url(settings);
+                // Whatever was said in between: this is what it waits for.
+                let state = format!("not reached at {url}: {why}");
+                self.context.latch.open_with(state);
                 if self.reach.failed(&why, Instant::now()) {
-                    let url = url(settings);
                     let armed = match self.armed {
                         true => {
                             "what is armed stays armed: pods that require an injector are REFUSED"
@@ -313,9 +317,6 @@ impl Keeper {
                         false => "NOT ARMED: pods that require an injector are let through",
                     };
                     tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
-                    self.context
-                        .latch
-                        .open_with(format!("not reached at {url}: {why}"));
                 }
                 false
             }

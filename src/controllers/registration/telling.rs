@@ -27,13 +27,8 @@ impl Keeper {
         Instant::now() + doubled.min(LONGEST_PAUSE)
     }
 
-    /// Says how far the registration is, if that is news.
-    pub(super) fn tell_state(
-        &mut self,
-        (observed, hands_off): (&Observed, &[Id]),
-        wanted: &[Value],
-        settings: &Settings,
-    ) {
+    /// Notes whether all is armed that is to be. Says how many entries are, of how many.
+    pub(super) fn note_armed(&mut self, observed: &Observed, wanted: &[Value]) -> (usize, usize) {
         let counted = wanted.iter().filter_map(|object| {
             let live = Id::of(object).and_then(|id| observed.objects.get(&id));
             Some(entries::armed(object, live)).filter(|(_, all)| *all > 0)
@@ -42,6 +37,16 @@ impl Keeper {
         let mut ids = wanted.iter().filter_map(Id::of);
         self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
         self.context.metrics.registration_armed(self.armed);
+        (armed, all)
+    }
+
+    /// Says how far the registration is, if that is news.
+    pub(super) fn tell_state(
+        &mut self,
+        (armed, all): (usize, usize),
+        hands_off: &[Id],
+        settings: &Settings,
+    ) {
         let proof = render::reach::proof(settings);
         let armed_text = format!("armed: {armed} of {all} entries");
         if !hands_off.is_empty() {

@@ -126,11 +126,17 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             continue;
         }
         let mut object = object.clone();
-        let others = has_all_but(&id);
-        if !(progress.reached && others) {
-            entries::hold_back(&mut object, live);
+        let may_arm = progress.reached && has_all_but(&id);
+        entries::note(&mut object);
+        match live.filter(|live| !may_arm && entries::is_of_another(live, &object)) {
+            Some(live) => entries::keep(&mut object, live),
+            None => {
+                if !may_arm {
+                    entries::hold_back(&mut object, live);
+                }
+                terms::adopt(&mut object, live);
+            }
         }
-        terms::adopt(&mut object, live);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }

@@ -180,6 +180,70 @@ fn a_restart_keeps_what_is_armed() {
 }
 
 /// Another address, or another CA: only the entry that nobody else meets has it at first.
+/// The names of entries say little about whom they ask: another configuration may give the same
+/// name to other namespaces.
+#[test]
+fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_itself() {
+    let selecting = |label: &str, more: Option<&str>| {
+        let mut wanted = wanted_at("u");
+        for object in &mut wanted {
+            let Some(entries) = object["webhooks"].as_array_mut() else {
+                continue;
+            };
+            let terms = json!([{"key": label, "operator": "Exists"}]);
+            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
+            entries.extend(more.map(|name| entry(name, "u")));
+        }
+        wanted
+    };
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    let before = selecting("before", None);
+    cluster.settle(&before, LABELLED);
+    cluster.settle(&before, REACHED);
+    // Somebody else's term stays through all of it.
+    let theirs = json!({"key": "theirs", "operator": "DoesNotExist"});
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        let terms = &mut live["webhooks"][0]["namespaceSelector"]["matchExpressions"];
+        terms.as_array_mut().unwrap().push(theirs.clone());
+    });
+    let after = selecting("after", Some("new.gate.meshgate.io"));
+    let entry_now = |cluster: &Cluster, kind| {
+        let live = &cluster.observed.objects[&id(kind, CONFIGURATION)];
+        let entry = &live["webhooks"].as_array().unwrap()[..];
+        let entry = entry.iter().find(|entry| entry["name"] != REACH_ENTRY);
+        entry.unwrap().to_string()
+    };
+    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
+        cluster.settle(&after, LABELLED);
+        let unproved = entry_now(&cluster, kind);
+        assert!(
+            unproved.contains("before") && unproved.contains("Fail"),
+            "{unproved}"
+        );
+    }
+    cluster.settle(&after, REACHED);
+    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
+        let proved = entry_now(&cluster, kind);
+        assert!(
+            proved.contains("after") && !proved.contains("before"),
+            "{proved}"
+        );
+        let live = &cluster.observed.objects[&id(kind, CONFIGURATION)];
+        let entries = live["webhooks"].as_array().unwrap();
+        assert!(
+            entries.iter().all(|entry| entry["failurePolicy"] == "Fail"),
+            "{live}"
+        );
+        assert!(
+            entries
+                .iter()
+                .any(|entry| entry["name"] == "new.gate.meshgate.io")
+        );
+    }
+    assert!(entry_now(&cluster, Kind::MutatingWebhooks).contains("theirs"));
+}
+
 #[test]
 fn a_new_client_configuration_is_proved_before_the_armed_entries_have_it() {
     let mut cluster = armed();

@@ -106,7 +106,7 @@ impl Lab {
             let options = KubeConfigOptions::default();
             let config = Config::from_custom_kubeconfig(file, &options).await;
             let mut config = config.unwrap();
-            // It would try a refused pod 15 times again, the last time after minutes.
+            // It would try again by itself what is refused for now, for a minute or more.
             config.default_retry = false;
             Client::try_from(config).unwrap()
         };

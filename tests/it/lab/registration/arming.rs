@@ -134,10 +134,10 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
     assert_eq!(lab.versions(&paths()).await, settled);
     drop(tasks);
     lab.order("start unreached").await;
-    within(SECONDS, "it says that pods are refused", async || {
-        lab.log_of("unreached")
-            .contains("stays armed")
-            .then_some(())
+    within(SECONDS, "it says that it is not reached", async || {
+        let ready = get(meshgate.probes, "/readyz?verbose");
+        let refusing = lab.log_of("unreached").contains("stays armed");
+        (refusing && ready.contains("not reached at https://")).then_some(())
     })
     .await;
     assert_eq!(lab.versions(&paths()).await, settled);

@@ -93,9 +93,6 @@ async fn follow(lab: &Lab) {
         .await
         .ok();
     assert!(lab.is_labelled(&ns).await, "by /status");
-    lab.kubectl(&["delete", "namespace", &ns, "--wait=false"])
-        .await
-        .ok();
 }
 
 async fn not_called_on_what_agrees(lab: &Lab, meshgate: &Meshgate<'_>) {
