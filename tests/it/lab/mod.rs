@@ -9,5 +9,6 @@ mod istio;
 mod readme;
 mod registration;
 mod remains;
+mod seen;
 mod view;
 mod view_memory;

@@ -27,12 +27,10 @@ impl<'l> Meshgate<'l> {
 
     /// The same with more flags.
     pub(crate) async fn with(lab: &'l Lab, config: &str, flags: &[&str]) -> Self {
-        let [https, probes] = lab.ports().await;
-        let name = format!("meshgate-{https}");
-        let folder = lab.folder_of(&name);
+        let meshgate = Self::running(lab, lab.ports().await);
+        let folder = lab.folder_of(&meshgate.name);
         let file = folder.join("config.yaml");
         fs::write(&file, config).unwrap();
-        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut args = vec!["serve".to_owned()];
         let own = [
             (
@@ -41,9 +39,9 @@ impl<'l> Meshgate<'l> {
             ),
             ("config", file.display().to_string()),
             ("certs-dir", folder.join("certs").display().to_string()),
-            ("webhook-url", format!("https://{}", local(https))),
-            ("listen", local(https).to_string()),
-            ("admin-listen", local(probes).to_string()),
+            ("webhook-url", format!("https://{}", meshgate.address)),
+            ("listen", meshgate.address.to_string()),
+            ("admin-listen", meshgate.probes.to_string()),
         ];
         args.extend(own.map(|(flag, value)| format!("--{flag}={value}")));
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
@@ -52,14 +50,20 @@ impl<'l> Meshgate<'l> {
             args,
             ..Guest::default()
         };
-        lab.add(&name, &guest).await;
-        let meshgate = Self {
-            lab,
-            name,
-            probes: local(probes),
-        };
+        lab.add(&meshgate.name, &guest).await;
         meshgate.armed().await;
         meshgate
+    }
+
+    /// The one that was started on these ports of the lab, HTTPS and probes.
+    pub(crate) fn running(lab: &'l Lab, [https, probes]: [u16; 2]) -> Self {
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Self {
+            lab,
+            name: format!("meshgate-{https}"),
+            address: local(https),
+            probes: local(probes),
+        }
     }
 
     /// Waits until the registration is as it is to be, and armed, and the view complete.

@@ -3,6 +3,7 @@
 //! In the shared one each test works in namespaces of its own. What is cluster-wide belongs to
 //! everybody: a test that changes it, or stops a component, takes [`Lab::alone`].
 
+mod call;
 mod dapr;
 mod guests;
 mod istiod;
@@ -23,6 +24,7 @@ use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+pub(crate) use self::call::{Answer, Who};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
@@ -83,6 +85,11 @@ impl Lab {
         Self::with(Arc::new(start(options).await), Turn::Own)
     }
 
+    /// One that an earlier test had as its own, for tests that share more than a control plane.
+    pub(crate) fn again(supervisor: &Arc<Supervisor>) -> Self {
+        Self::with(Arc::clone(supervisor), Turn::Own)
+    }
+
     fn with(supervisor: Arc<Supervisor>, turn: Turn) -> Self {
         Self {
             supervisor,
@@ -121,7 +128,7 @@ impl Lab {
         answer
     }
 
-    pub(crate) fn supervisor(&self) -> &Supervisor {
+    pub(crate) fn supervisor(&self) -> &Arc<Supervisor> {
         &self.supervisor
     }
 }
