@@ -15,6 +15,8 @@ use crate::support::process::get;
 pub(crate) struct Meshgate<'l> {
     lab: &'l Lab,
     name: String,
+    /// The HTTPS endpoints.
+    pub(crate) address: SocketAddr,
     /// Probes and metrics.
     pub(crate) probes: SocketAddr,
 }
