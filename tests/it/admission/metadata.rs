@@ -39,13 +39,11 @@ fn labels_after(review: &Value, verdict: &Verdict) -> Value {
     object["metadata"]["labels"].take()
 }
 
-#[tokio::test]
-async fn labels_of_namespaces_follow_their_annotations() {
-    let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+/// Metadata as it comes, and the labels that it is to end with.
+fn metadata_and_labels() -> [(Value, Value); 8] {
     let name = "orders";
     let yes = json!({INJECT: "enabled"});
-    let table = [
+    [
         (
             json!({"name": name, "annotations": yes}),
             json!({LABEL: ""}),
@@ -78,8 +76,14 @@ async fn labels_of_namespaces_follow_their_annotations() {
             json!({"name": name, "labels": {"meshgate.io/requires.gone": ""}}),
             json!({}),
         ),
-    ];
-    for (metadata, expected) in table {
+    ]
+}
+
+#[tokio::test]
+async fn labels_of_namespaces_follow_their_annotations() {
+    let hooks = serving().await;
+    let mut client = hooks.client(Protocol::H1).await;
+    for (metadata, expected) in metadata_and_labels() {
         for (operation, part) in [
             ("CREATE", ""),
             ("UPDATE", ""),
