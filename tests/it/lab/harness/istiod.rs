@@ -57,10 +57,7 @@ impl<'l> Istiod<'l> {
         let text = istiod.manifest().await;
         let mut documents = String::new();
         for document in text.split("\n---\n") {
-            let kind = document
-                .lines()
-                .find_map(|line| line.strip_prefix("kind: "));
-            match kind {
+            match kind_of(document) {
                 Some("CustomResourceDefinition") if !is_first => {}
                 Some(kind) if !NOT_HERE.contains(&kind) => {
                     documents += &istiod.adapted(kind, document);
@@ -158,9 +155,29 @@ impl<'l> Istiod<'l> {
             .split("\n---\n")
             .filter(|document| !document.trim().is_empty());
         for document in documents {
-            let adapted = self.adapted("MutatingWebhookConfiguration", document);
-            self.lab.apply_whole(&adapted).await;
+            let kind = kind_of(document).unwrap_or_default();
+            self.lab.apply_whole(&self.adapted(kind, document)).await;
         }
+    }
+
+    /// Has it called also for pods where neither they nor their namespace say anything.
+    pub(crate) async fn act_by_default(&self) {
+        let setting = "values.sidecarInjectorWebhook.enableNamespacesByDefault=true";
+        let arguments = [
+            "manifest",
+            "generate",
+            "--set",
+            "profile=minimal",
+            "--set",
+            setting,
+        ];
+        let text = istioctl(&arguments).await;
+        let wanted = "MutatingWebhookConfiguration";
+        let mut documents = text.split("\n---\n");
+        let document = documents.find(|document| kind_of(document) == Some(wanted));
+        self.lab
+            .apply_whole(&self.adapted(wanted, document.unwrap()))
+            .await;
     }
 
     fn webhooks(&self) -> String {
@@ -268,6 +285,11 @@ impl<'l> Istiod<'l> {
         };
         self.lab.add(&self.guest, &guest).await;
     }
+}
+
+fn kind_of(document: &str) -> Option<&str> {
+    let mut lines = document.lines();
+    lines.find_map(|line| line.strip_prefix("kind: "))
 }
 
 async fn istioctl(arguments: &[&str]) -> String {
