@@ -5,5 +5,6 @@ pub(crate) mod harness;
 
 mod control_plane;
 mod dapr;
+mod fidelity;
 mod istio;
 mod remains;
