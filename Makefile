@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load fidelity bench-decision bench bench-peers fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load fidelity bench-decision bench bench-peers bench-view fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -18,8 +18,8 @@ test-no-lab: fmt lint doc ## The same without the tests against a real control p
 lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
 	@tests/lab/build $(PROGRAMS)
 
-lab-shell: lab ## A shell with kubectl and a control plane of its own; CMD='kubectl get nodes' runs that instead
-	@$(CARGO) build --quiet --locked --example lab
+lab-shell: lab ## A shell with kubectl, a control plane of its own and a registered meshgate; CMD='kubectl get nodes' runs that instead
+	@$(CARGO) build --quiet --locked --bins --example lab --example injector
 	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
 lab-shell: export LAB_COMMAND = $(value CMD)
 
@@ -48,6 +48,9 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	$(CARGO) build --locked --profile dist --bins --examples
 	target/dist/examples/bench-http --peer target/peers/controller-runtime
 
+bench-view: lab ## What the view of a large cluster costs in memory (debug build; PROFILE=dist for what images carry)
+	$(CARGO) test --locked $(if $(PROFILE),--profile $(PROFILE)) --test it -- --ignored --nocapture lab::view_memory
+
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run
 
@@ -61,4 +64,4 @@ fidelity: lab ## What injectors do against what profiles say, on PAIRS=20000 ran
 	MESHGATE_FIDELITY_PAIRS=$(or $(PAIRS),20000) $(CARGO) test --locked --test it -- --nocapture lab::fidelity
 
 bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset

@@ -1,6 +1,7 @@
 //! `meshgate render`: what registers meshgate with a cluster, printed, with no cluster at all.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -29,10 +30,22 @@ pub(super) enum Form {
     Policy(RenderArgs),
     /// All of it as manifests for the API server's own disk, which nothing in the API can weaken
     ///
-    /// For an API server with ManifestBasedAdmissionControlConfig (Kubernetes 1.36 and later). Each
-    /// document names the folder that it belongs in, which is the staticManifestsDir of one
-    /// admission plugin in the file of --admission-control-config-file. Webhooks must be by URL there.
-    Static(RenderArgs),
+    /// For an API server with ManifestBasedAdmissionControlConfig (alpha in Kubernetes 1.36, on by
+    /// default in 1.37). Each admission plugin reads a folder of its own: documents name theirs, and
+    /// --into writes them there, with the file for --admission-control-config-file.
+    Static(StaticArgs),
+}
+
+/// Arguments of the static form.
+#[derive(Debug, clap::Args)]
+pub(super) struct StaticArgs {
+    #[command(flatten)]
+    render: RenderArgs,
+
+    /// Write a folder per admission plugin and the file that names them, instead of printing. Its
+    /// path on the machine of the API server must be the same
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    into: Option<PathBuf>,
 }
 
 /// Arguments of every form.
@@ -140,7 +153,10 @@ fn service(text: &str) -> Result<Client, String> {
 }
 
 pub(super) fn run(form: &Form) -> Done {
-    let (Form::Registration(args) | Form::Policy(args) | Form::Static(args)) = form;
+    let args = match form {
+        Form::Registration(args) | Form::Policy(args) => args,
+        Form::Static(args) => &args.render,
+    };
     let injectors = match &args.config {
         Some(path) => configuration(path)?.1,
         None => Injectors::all_presets()?,
@@ -151,14 +167,51 @@ pub(super) fn run(form: &Form) -> Done {
         Form::Policy(_) => render::policy::objects(&injectors, &settings),
         Form::Static(_) => match render::fixed::objects(&injectors, &settings) {
             Ok(rendered) => rendered,
-            Err(problem) => bail!("{problem}: give --webhook-url"),
+            Err(problem) => bail!("{problem}; give it by --webhook-url"),
         },
     };
-    print(&rendered, matches!(form, Form::Static(_)), args.output)?;
+    match form {
+        Form::Static(StaticArgs {
+            into: Some(directory),
+            ..
+        }) => write(&rendered, directory)?,
+        Form::Static(_) => print(&rendered, true, args.output)?,
+        Form::Registration(_) | Form::Policy(_) => print(&rendered, false, args.output)?,
+    }
     for note in &rendered.notes {
         output::note(&note.to_string());
     }
     Ok(Exit::Fine)
+}
+
+/// A file per folder, and the one that names the folders.
+fn write(rendered: &Rendered, directory: &Path) -> anyhow::Result<()> {
+    let root = std::path::absolute(directory)?;
+    let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for object in &rendered.objects {
+        let Some(folder) = render::fixed::folder(object) else {
+            continue;
+        };
+        let text = files
+            .entry(root.join(folder).join("meshgate.yaml"))
+            .or_default();
+        text.push_str(&format!("---\n{}", yaml(object)?));
+    }
+    // The plugins want their folders to exist, even those that stay empty.
+    for folder in render::fixed::FOLDERS {
+        let path = root.join(folder);
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot make {}", path.display()))?;
+    }
+    let configuration = render::fixed::admission_configuration(&root.display().to_string());
+    files.insert(
+        root.join("admission-configuration.yaml"),
+        yaml(&configuration)?,
+    );
+    for (path, text) in files {
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {

@@ -12,8 +12,8 @@ use crate::injector::coverage::{self, Sample};
 use crate::injector::rule::{Key, Place, Rule};
 use crate::injector::spec::Outcome;
 
-use super::chain::{Chain, Choice};
-use super::expr::Expr;
+use super::condition::Expr;
+use super::condition::chain::{Chain, Choice};
 use super::mirror;
 
 /// Per label the kinds of values that are told apart: absent, any other, then each that is named.

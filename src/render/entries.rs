@@ -7,7 +7,7 @@ use crate::injector::Injector;
 
 use super::Note;
 use super::cells::{self, Cell, Cube, Domain, Match, Rules};
-use super::expr::Expr;
+use super::condition::Expr;
 
 /// One entry: namespaces and which pods in them are sent.
 #[derive(Debug, Clone)]

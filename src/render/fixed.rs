@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::injector::Injectors;
 
-use super::{Client, Enforcement, Rendered, Settings};
+use super::{Client, Enforcement, GUARD, Rendered, Settings};
 
 /// How names of static objects end.
 pub const SUFFIX: &str = ".static.k8s.io";
@@ -37,7 +37,11 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Result<Rendered, P
     if settings.enforcement == Enforcement::Webhook {
         rendered.add(super::policy::objects(injectors, &settings));
     }
-    rendered.objects.retain(|object| folder(object).is_some());
+    // Nothing in the API can weaken these, so that there is nothing to guard.
+    let is_guard = |object: &Value| object["metadata"]["name"] == GUARD;
+    rendered
+        .objects
+        .retain(|object| folder(object).is_some() && !is_guard(object));
     for object in &mut rendered.objects {
         for place in ["/metadata/name", "/spec/policyName"] {
             if let Some(Value::String(name)) = object.pointer_mut(place) {
@@ -48,6 +52,14 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Result<Rendered, P
     rendered.objects.sort_by_key(folder);
     Ok(rendered)
 }
+
+/// The folders, one per admission plugin.
+pub const FOLDERS: [&str; 4] = [
+    "mutating-policies",
+    "mutating-webhooks",
+    "validating-policies",
+    "validating-webhooks",
+];
 
 /// The folder of a static object, by the plugin that reads it.
 pub fn folder(object: &Value) -> Option<&'static str> {
@@ -65,7 +77,8 @@ pub fn folder(object: &Value) -> Option<&'static str> {
 /// The file for `--admission-control-config-file` that makes the API server read these folders
 /// below `directory`.
 pub fn admission_configuration(directory: &str) -> Value {
-    let plugin = |name: &str, kind: &str, folder: &str| {
+    const WEBHOOKS: &str = "WebhookAdmissionConfiguration";
+    let plugin = |(name, kind, folder): (&str, &str, &str)| {
         json!({
             "name": name,
             "configuration": {
@@ -75,14 +88,27 @@ pub fn admission_configuration(directory: &str) -> Value {
             },
         })
     };
+    let plugins = [
+        (
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyConfiguration",
+            "mutating-policies",
+        ),
+        ("MutatingAdmissionWebhook", WEBHOOKS, "mutating-webhooks"),
+        (
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyConfiguration",
+            "validating-policies",
+        ),
+        (
+            "ValidatingAdmissionWebhook",
+            WEBHOOKS,
+            "validating-webhooks",
+        ),
+    ];
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AdmissionConfiguration",
-        "plugins": [
-            plugin("MutatingAdmissionPolicy", "MutatingAdmissionPolicyConfiguration", "mutating-policies"),
-            plugin("MutatingAdmissionWebhook", "WebhookAdmissionConfiguration", "mutating-webhooks"),
-            plugin("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", "validating-policies"),
-            plugin("ValidatingAdmissionWebhook", "WebhookAdmissionConfiguration", "validating-webhooks"),
-        ],
+        "plugins": plugins.map(plugin),
     })
 }

@@ -11,9 +11,9 @@ use crate::injector::rule::{Place, Rule, Term};
 use crate::injector::spec::Outcome;
 use crate::injector::{Injector, Injectors};
 
-use super::cel::{self, Scope};
-use super::chain::{Chain, Choice};
-use super::expr::Expr;
+use super::condition::Expr;
+use super::condition::cel::{self, Scope};
+use super::condition::chain::{Chain, Choice};
 use super::webhooks::{NAMESPACE_NAME, client_config};
 use super::{MIRROR, MirrorForm, Settings, excluded, metadata, path};
 

@@ -6,16 +6,20 @@
 //! that the same rules come out as those of `decision` is held by tests.
 //!
 //! - [`webhooks`]: who is sent to gate and check (design section 7: the smallest set of pods).
+//!   `entries` lays the `cells` of several injectors over each other; a cell is a kind of
+//!   namespace with what is left of the rules there.
 //! - [`mirror`]: annotations of namespaces as labels, which alone can be selected on.
+//! - [`policy`]: the check, for the API server to evaluate.
+//! - [`guard`]: against accidents with the registration.
+//! - [`fixed`]: all of it for the API server's own disk.
+//! - `condition`: conditions as values, made from rules and printed as CEL.
 //!
-//! Written in this order at the start: owner, mirror, (labels of existing namespaces), webhooks.
+//! Written in this order at the start: owner, mirror, labels of existing namespaces, the rest.
 
-mod cel;
 mod cells;
-mod chain;
+mod condition;
 mod entries;
 mod exemptions;
-mod expr;
 pub mod fixed;
 pub mod guard;
 pub mod mirror;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::injector::spec::Mode;
 use crate::injector::{Injector, Injectors};
 
-use super::cel::Scope;
+use super::condition::cel::Scope;
 use super::entries::{self, Entry, Limits};
 use super::exemptions;
 use super::{CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
@@ -72,9 +72,9 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     };
     let mut gate = hook(Hook::Gate);
     gate.push(reach_entry(settings));
-    let mut objects = vec![configuration(Hook::Gate, gate, settings)];
+    let mut objects = vec![configuration(Hook::Gate, &gate, settings)];
     if settings.enforcement == Enforcement::Webhook {
-        objects.push(configuration(Hook::Check, hook(Hook::Check), settings));
+        objects.push(configuration(Hook::Check, &hook(Hook::Check), settings));
     }
     Rendered {
         objects,
@@ -82,7 +82,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     }
 }
 
-fn configuration(hook: Hook, webhooks: Vec<Value>, settings: &Settings) -> Value {
+fn configuration(hook: Hook, webhooks: &[Value], settings: &Settings) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": hook.kind(),

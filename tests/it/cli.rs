@@ -371,6 +371,13 @@ fn help_is_what_it_was() {
         ("help", &["--help"][..]),
         ("help-serve", &["serve", "--help"]),
         ("help-explain", &["explain", "--help"]),
+        ("help-render", &["render", "--help"]),
+        (
+            "help-render-registration",
+            &["render", "registration", "--help"],
+        ),
+        ("help-render-policy", &["render", "policy", "--help"]),
+        ("help-render-static", &["render", "static", "--help"]),
         ("help-completions", &["completions", "--help"]),
     ] {
         let (code, out, _) = run(arguments);

@@ -20,6 +20,7 @@ mod patch;
 mod pod_view;
 mod probe;
 mod readiness;
+mod render;
 mod replacement;
 mod rules;
 mod samples;

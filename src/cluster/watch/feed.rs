@@ -4,13 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use kube::Client;
-use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::core::Request;
-use kube::core::watch::Bookmark;
-use serde_json::value::RawValue;
+use kube::api::ListParams;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -20,10 +16,9 @@ use crate::injector::Injectors;
 
 use super::Failure;
 use super::pace::Pace;
-use super::wire::{Item, Page, Reader};
+use super::source::{Lines, Source};
+use super::wire::{Event, Item, Reader};
 
-/// How long the API server may take to begin an answer, or to give a page of a list.
-const ANSWER: Duration = Duration::from_secs(30);
 /// The API server says something on every watch about once a minute, if only a bookmark. A watch
 /// on which nothing comes for this long is taken for dead, although nobody closed it (case 62).
 const SILENCE: Duration = Duration::from_secs(90);
@@ -37,12 +32,10 @@ const PAGE: u32 = 100;
 const TOO_OLD: Duration = Duration::from_secs(600);
 /// Names of unreadable objects that are remembered, so that each is told once.
 const MOST_UNREADABLE: usize = 1_000;
-/// The annotation of the bookmark that ends the initial events of a streaming list.
-const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// Follows one kind.
 pub struct Feed {
-    client: Client,
+    source: Source,
     cluster: Arc<Cluster>,
     injectors: Arc<Injectors>,
     kind: Kind,
@@ -55,9 +48,6 @@ pub struct Feed {
     told_unreadable: HashSet<ObjectId>,
     pace: Pace,
 }
-
-/// The events of a watch, their objects not read yet.
-type Events = BoxStream<'static, kube::Result<WatchEvent<Box<RawValue>>>>;
 
 /// When to go on.
 #[derive(Debug)]
@@ -76,7 +66,7 @@ impl Feed {
         cluster.freshness().follow(kind);
         let injectors = Arc::clone(cluster.read().injectors());
         Self {
-            client,
+            source: Source { client, kind },
             cluster,
             injectors,
             kind,
@@ -110,10 +100,7 @@ impl Feed {
             Some(version) => self.watch(&version).await,
         };
         let wait = match done {
-            Ok(Next::AtOnce) => {
-                self.pace.reset();
-                return;
-            }
+            Ok(Next::AtOnce) => return,
             Ok(Next::AfterPause) => None,
             Err(failure) => {
                 let wait = failure.wait;
@@ -159,6 +146,11 @@ impl Feed {
             .heard(self.kind, self.heard.into_std());
     }
 
+    /// How long the API server is asked to keep a watch open.
+    fn length(&self) -> Duration {
+        self.pace.between(WATCH.0, WATCH.1)
+    }
+
     /// Nothing is missing any more.
     fn caught_up(&mut self) {
         self.heard = Instant::now();
@@ -171,7 +163,7 @@ impl Feed {
 
     /// Collects the list from a watch that begins with it, and goes on watching.
     async fn list_by_stream(&mut self) -> Result<Next, Failure> {
-        match self.open("", true).await {
+        match self.source.watch("", self.length(), true).await {
             Ok(stream) => {
                 self.heard();
                 self.consume(stream, Some(Collected::default())).await
@@ -190,8 +182,11 @@ impl Feed {
         let mut collected = Collected::default();
         let mut asked = ListParams::default().limit(PAGE);
         loop {
-            let page = self.page(&asked).await?;
+            let json = self.source.page(&asked).await?;
             self.heard();
+            let page = self.reader().page(&json).map_err(|problem| {
+                Failure::server(format!("the list cannot be read: {problem}"))
+            })?;
             for item in page.items {
                 collected.0.extend(self.read(item));
             }
@@ -204,102 +199,97 @@ impl Feed {
         }
     }
 
-    async fn page(&self, asked: &ListParams) -> Result<Page, Failure> {
-        let request = Request::new(path(self.kind)).list(asked);
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        let json = in_time(self.client.request_text(request)).await?;
-        self.reader()
-            .page(&json)
-            .map_err(|problem| Failure::server(format!("the list cannot be read: {problem}")))
-    }
-
     async fn watch(&mut self, version: &str) -> Result<Next, Failure> {
-        let stream = self.open(version, false).await?;
+        let opened = self.source.watch(version, self.length(), false).await;
+        let stream = opened.inspect_err(|failure| {
+            // The version itself may be what is wrong with the question.
+            if failure.is_unknown {
+                self.version = None;
+            }
+        })?;
         self.caught_up();
         self.consume(stream, None).await
-    }
-
-    async fn open(&self, version: &str, initial: bool) -> Result<Events, Failure> {
-        let length = self.pace.between(WATCH.0, WATCH.1).as_secs();
-        let asked = WatchParams {
-            timeout: u32::try_from(length).ok(),
-            bookmarks: true,
-            send_initial_events: initial,
-            ..WatchParams::default()
-        };
-        let request = Request::new(path(self.kind)).watch(&asked, version);
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        let stream = in_time(self.client.request_events(request)).await?;
-        Ok(stream.boxed())
     }
 
     /// Reads events until the watch ends. `initial` is what its list begins with, if it begins
     /// with one.
     async fn consume(
         &mut self,
-        mut stream: Events,
+        mut lines: Lines,
         mut initial: Option<Collected>,
     ) -> Result<Next, Failure> {
         let opened = Instant::now();
-        loop {
-            let next = timeout(SILENCE, stream.try_next()).await;
-            let event = match next {
-                Ok(Ok(Some(event))) => event,
-                Ok(Ok(None)) if initial.is_none() => return self.ended(opened, "the watch ended"),
-                Ok(Ok(None)) => {
-                    return Err(Failure::server("the list ended before its last object"));
+        let why = loop {
+            let line = match timeout(SILENCE, lines.next()).await {
+                Ok(Some(Ok(line))) => line,
+                Ok(Some(Err(error))) => break error.to_string(),
+                Ok(None) => break "the watch ended".to_owned(),
+                Err(_) => break format!("no word within {SILENCE:?}"),
+            };
+            let event = match self.reader().event(&line) {
+                Ok(event) => event,
+                // The last line is cut where the connection was.
+                Err(error) if error.is_eof() => break "the watch was cut".to_owned(),
+                Err(error) => {
+                    self.version = None;
+                    let problem = format!("an event cannot be read: {error}");
+                    return Err(Failure::server(problem));
                 }
-                Ok(Err(error)) if initial.is_none() => {
-                    return self.ended(opened, &error.to_string());
-                }
-                Ok(Err(error)) => return Err(error.into()),
-                Err(_) if initial.is_none() => return self.ended(opened, "nothing was heard"),
-                Err(_) => return Err(Failure::server(format!("no word within {SILENCE:?}"))),
             };
             self.heard();
-            match event {
-                WatchEvent::Error(status) => return Err(Failure::status(&status)),
-                WatchEvent::Bookmark(bookmark) => self.bookmark(bookmark, &mut initial),
-                WatchEvent::Added(json) | WatchEvent::Modified(json) => {
-                    let item = self.reader().item(&json);
-                    self.advance(&item, &initial);
-                    match &mut initial {
-                        Some(collected) => collected.0.extend(self.read(item)),
-                        None => self.apply(item),
-                    }
+            if opened.elapsed() >= BRIEF {
+                self.pace.reset();
+            }
+            self.take(event, &mut initial)?;
+        };
+        if initial.is_some() {
+            // A server that never ends the list may not know how.
+            self.streams &= opened.elapsed() < SILENCE;
+            let problem = format!("the list broke off before its end: {why}");
+            return Err(Failure::server(problem));
+        }
+        Ok(self.ended(opened, &why))
+    }
+
+    fn take(&mut self, event: Event, initial: &mut Option<Collected>) -> Result<(), Failure> {
+        match event {
+            Event::Failed(status) => return Err(Failure::status(&status)),
+            Event::Bookmark {
+                version,
+                is_end_of_list,
+            } => match initial.take() {
+                Some(collected) if is_end_of_list => {
+                    self.relist(collected, version);
+                    self.caught_up();
                 }
-                WatchEvent::Deleted(json) => {
-                    let item = self.reader().item(&json);
-                    self.advance(&item, &initial);
-                    self.delete(item.id);
+                Some(collected) => *initial = Some(collected),
+                None => self.version = Some(version),
+            },
+            Event::Applied(item) => {
+                self.advance(&item, initial);
+                match initial {
+                    Some(collected) => collected.0.extend(self.read(item)),
+                    None => self.apply(item),
                 }
             }
+            Event::Deleted(item) => {
+                self.advance(&item, initial);
+                self.delete(item.id);
+            }
         }
+        Ok(())
     }
 
     /// A watch that was fine is over: it is opened again at once, and if that works, nothing
     /// was lost and nobody need know.
-    fn ended(&self, opened: Instant, why: &str) -> Result<Next, Failure> {
+    fn ended(&mut self, opened: Instant, why: &str) -> Next {
         tracing::debug!(kind = self.kind.as_str(), "opening the watch again: {why}");
         self.cluster.freshness().behind(self.kind);
-        let was_brief = opened.elapsed() < BRIEF;
-        Ok(if was_brief {
-            Next::AfterPause
-        } else {
-            Next::AtOnce
-        })
-    }
-
-    fn bookmark(&mut self, bookmark: Bookmark, initial: &mut Option<Collected>) {
-        let metadata = bookmark.metadata;
-        match initial.take() {
-            Some(collected) if metadata.annotations.contains_key(INITIAL_END) => {
-                self.relist(collected, metadata.resource_version);
-                self.caught_up();
-            }
-            Some(collected) => *initial = Some(collected),
-            None => self.version = Some(metadata.resource_version),
+        if opened.elapsed() < BRIEF {
+            return Next::AfterPause;
         }
+        self.pace.reset();
+        Next::AtOnce
     }
 
     /// Goes on from here if the watch breaks; not in the middle of a list.
@@ -370,22 +360,4 @@ impl Feed {
             keys: self.injectors.keys(),
         }
     }
-}
-
-/// An answer of the API server, if it comes in time.
-async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
-    match timeout(ANSWER, answer).await {
-        Ok(answer) => answer.map_err(Failure::from),
-        Err(_) => Err(Failure::server(format!("no answer within {ANSWER:?}"))),
-    }
-}
-
-/// Where the objects of a kind are.
-pub(super) fn path(kind: Kind) -> String {
-    let group = match kind {
-        Kind::Namespace | Kind::Service | Kind::Node => "/api/v1",
-        Kind::EndpointSlice => "/apis/discovery.k8s.io/v1",
-        Kind::Webhooks => "/apis/admissionregistration.k8s.io/v1",
-    };
-    format!("{group}/{}", kind.plural())
 }

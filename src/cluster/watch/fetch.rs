@@ -8,11 +8,11 @@ use kube::core::Request;
 use kube::{Client, Error};
 
 use crate::cluster::live::Fetch;
+use crate::cluster::object::Kind;
 use crate::cluster::slim;
 
 use super::Failure;
-use super::feed::path;
-use crate::cluster::object::Kind;
+use super::source::path;
 
 /// Asks the API server for one namespace. The deadline is the caller's.
 pub fn fetch(client: Client) -> Fetch {

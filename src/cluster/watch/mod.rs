@@ -8,6 +8,9 @@ mod client;
 mod feed;
 mod fetch;
 mod pace;
+mod source;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use self::client::connect;

@@ -1,7 +1,12 @@
 //! What the API server writes, read straight into slim objects: full ones, with their
 //! `managedFields`, never exist. PURE.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use kube::error::Status;
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::cluster::object::{Kind, Object, ObjectId};
@@ -25,6 +30,24 @@ pub(super) struct Item {
     pub(super) version: Option<String>,
     /// What is kept of it, or why it cannot be read.
     pub(super) object: Result<Object, String>,
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// An object was made or changed.
+    Applied(Item),
+    /// An object is gone.
+    Deleted(Item),
+    /// Nothing happened up to this version.
+    Bookmark {
+        /// The version.
+        version: String,
+        /// Whether this ends the list that the watch began with.
+        is_end_of_list: bool,
+    },
+    /// The watch failed.
+    Failed(Box<Status>),
 }
 
 /// One page of a list.
@@ -70,7 +93,57 @@ struct ListMetadata {
     next: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Mark {
+    metadata: MarkMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkMetadata {
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// The annotation of the bookmark that ends the initial events of a streaming list.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
+
 impl Reader<'_> {
+    /// Reads a line of a watch.
+    ///
+    /// # Errors
+    /// It is no event.
+    pub(super) fn event(self, line: &str) -> Result<Event, serde_json::Error> {
+        let Line { kind, object } = serde_json::from_str(line)?;
+        Ok(match &*kind {
+            "ADDED" | "MODIFIED" => Event::Applied(self.item(object)),
+            "DELETED" => Event::Deleted(self.item(object)),
+            "BOOKMARK" => {
+                let Mark { metadata } = serde_json::from_str(object.get())?;
+                let annotations = metadata.annotations.unwrap_or_default();
+                Event::Bookmark {
+                    version: metadata.resource_version,
+                    is_end_of_list: annotations.contains_key(INITIAL_END),
+                }
+            }
+            "ERROR" => Event::Failed(serde_json::from_str(object.get())?),
+            other => {
+                return Err(serde_json::Error::custom(format!(
+                    "unknown event {other:?}"
+                )));
+            }
+        })
+    }
+
     /// Reads an object. One that is not what its kind looks like is told by name, so that no
     /// old version of it stays in force and nothing else is held up (case 41).
     pub(super) fn item(self, json: &RawValue) -> Item {

@@ -13,7 +13,7 @@ use crate::render::{REACH_LABEL, reach};
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Pause where the API server has only not heard of the entry yet.
 const CACHE_PAUSE: Duration = Duration::from_millis(100);
 

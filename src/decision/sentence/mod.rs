@@ -129,7 +129,8 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
                 .unwrap_or_default();
             let fqdn = tally.is_some_and(|tally| tally.ignored_slices > 0);
             let why = match (total, client) {
-                (0, Some(Client::Url(_))) => {
+                // An injector scaled to zero has an empty slice, whatever its webhook calls.
+                (0, Some(Client::Url(_))) if tally.is_none() => {
                     "its webhook calls a URL, which has no endpoints: the configuration can say readiness: \
                      probe"
                 }

@@ -167,6 +167,7 @@ fn endpoints_that_are_missing_or_wanted() {
              readiness: probe)",
             "one is",
         ),
+        (&one, Some(&none), Some(&url), "0 of 0", "", "one is"),
         (
             &two,
             Some(&half),

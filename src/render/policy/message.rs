@@ -5,7 +5,7 @@ use crate::injector::Injector;
 use crate::injector::profile::{MeshedSet, Profile};
 use crate::injector::rule::{Place, Rule, Term, Test};
 
-use crate::render::cel::{Scope, text};
+use crate::render::condition::cel::{Scope, text};
 
 use super::plan;
 

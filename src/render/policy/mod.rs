@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::injector::spec::Mode;
 use crate::injector::{Injector, Injectors};
 
-use super::cel::Scope;
+use super::condition::Expr;
+use super::condition::cel::Scope;
 use super::exemptions;
-use super::expr::Expr;
 use super::webhooks::{NAMESPACE_NAME, rule};
 use super::{Rendered, Settings, excluded, metadata};
 

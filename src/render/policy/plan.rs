@@ -5,8 +5,8 @@ use crate::injector::profile::MeshedSet;
 use crate::injector::rule::{Key, Rule, Term};
 use crate::injector::spec::Outcome;
 
-use crate::render::chain::Chain;
-use crate::render::expr::{Container, Expr, KeyTest};
+use crate::render::condition::chain::Chain;
+use crate::render::condition::{Container, Expr, KeyTest};
 
 /// Rules by number, with what they need to hold; and what then follows.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::injector::{Injector, Injectors, PRESETS};
 use crate::render::cells::{Cube, Domain};
 use crate::render::entries::{self, Entries, Limits};
 use crate::render::policy::Plan;
-use crate::render::{self, chain::Chain, mirror};
+use crate::render::{self, condition::chain::Chain, mirror};
 
 /// Whether a namespace with these labels is meant.
 fn contains(cube: &Cube, domain: &Domain, world: &World) -> bool {
@@ -107,7 +107,7 @@ fn check_worlds(injectors: &Injectors, is_exact: bool, limits: Limits, cases: u3
             required
         );
         prop_assert!(
-            !is_exact || (sent == 1) == !required.is_empty(),
+            !is_exact || (sent == 1) != required.is_empty(),
             "sent for nothing"
         );
         Ok(())
@@ -212,7 +212,7 @@ fn refuses(injector: &Injector, excluded: &[&str], world: &World) -> bool {
         return false;
     }
     let plan = Plan::new(injector, excluded);
-    let first = |rules: &[(usize, render::expr::Expr)]| {
+    let first = |rules: &[(usize, render::condition::Expr)]| {
         rules
             .iter()
             .find(|(_, expr)| world.holds(expr))
@@ -316,7 +316,7 @@ proptest! {
             for injector in injectors.iter() {
                 let rules = || injector.active_rules();
                 let chain = Chain::new(rules(), |r| r.then != crate::injector::spec::Outcome::NotRequired, false);
-                let mut choice = render::chain::Choice::default();
+                let mut choice = render::condition::chain::Choice::default();
                 choice.add(vec![chain]);
                 let samples = crate::injector::coverage::samples_of(rules().flat_map(|r| &r.when));
                 // Both ways of folding rules say the same.

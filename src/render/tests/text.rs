@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::render::cel;
+use crate::render::condition::cel;
 
 /// Reads a literal as the language's specification has it; `None` if it is no single literal.
 fn read(literal: &str) -> Option<String> {

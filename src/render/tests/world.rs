@@ -11,7 +11,7 @@ use crate::injector::coverage::{self, Sample};
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Place};
 use crate::injector::{Injector, Injectors};
-use crate::render::expr::{Container, Expr};
+use crate::render::condition::{Container, Expr};
 use crate::render::mirror;
 
 /// A pod and its namespace.

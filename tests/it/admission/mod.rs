@@ -11,7 +11,7 @@ use meshgate::metrics::Hook;
 use serde_json::{Value, json};
 
 use crate::hooks::answer::Verdict;
-use crate::hooks::{self, ALL_HOOKS, Hooks, objects, path};
+use crate::hooks::{self, ALL_HOOKS, HOOKS, Hooks, objects, path};
 use crate::support::client::{Answer, Client, Protocol};
 
 const JSON: &str = "application/json";
@@ -237,7 +237,7 @@ async fn only_a_creation_of_a_pod_is_judged_and_nothing_else_is_decoded() {
         json!({"resource": {"group": "apps", "version": "v1", "resource": "deployments"}}),
     ];
     for overlay in overlays {
-        for hook in ALL_HOOKS {
+        for hook in HOOKS {
             let mut review = hooks::review("u", "orders", json!([{"no": "pod"}]));
             for (key, value) in overlay.as_object().unwrap() {
                 review["request"][key] = value.clone();
@@ -279,7 +279,7 @@ async fn before_the_cluster_was_read_only_what_needs_no_look_is_admitted() {
         ("meshgate-system", plain.clone(), "excluded_namespace"),
     ];
     for (namespace, pod, reason) in calls {
-        for hook in ALL_HOOKS {
+        for hook in HOOKS {
             let review = hooks::review("u", namespace, pod.clone()).to_string();
             let verdict = verdict(&mut client, hook, "u", review).await;
             assert_eq!(verdict.reason, reason);

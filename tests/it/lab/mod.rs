@@ -7,4 +7,7 @@ mod control_plane;
 mod dapr;
 mod fidelity;
 mod istio;
+mod registration;
 mod remains;
+mod view;
+mod view_memory;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::server::now;
 use super::{PATIENCE, eventually};
 
-/// `meshgate serve` with the examples' cluster.
+/// `meshgate serve`, with the examples' cluster if it is not told another.
 pub(crate) struct Process {
     child: Child,
     folder: TempDir,
@@ -31,6 +31,8 @@ pub(crate) struct Process {
 pub(crate) struct Start<'a> {
     pub(crate) flags: &'a [&'a str],
     pub(crate) env: &'a [(&'a str, &'a str)],
+    /// The kubeconfig of the cluster to serve; the examples' folder if there is none.
+    pub(crate) kubeconfig: Option<&'a Path>,
     /// Makes the certificate folder as the test wants it.
     pub(crate) certificates: &'a dyn Fn(&Path, &Authority),
 }
@@ -40,6 +42,7 @@ impl Default for Start<'_> {
         Self {
             flags: &[],
             env: &[],
+            kubeconfig: None,
             certificates: &|folder, authority| write_pair(folder, &issue(authority)),
         }
     }
@@ -71,8 +74,17 @@ impl Process {
 
     /// Resident memory now, in KiB.
     pub(crate) fn memory(&self) -> u64 {
+        self.memory_as("VmRSS:")
+    }
+
+    /// The most resident memory so far, in KiB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.memory_as("VmHWM:")
+    }
+
+    fn memory_as(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let line = status.lines().find(|line| line.starts_with(name));
         let word = line.and_then(|line| line.split_whitespace().nth(1));
         word.unwrap().parse().unwrap()
     }
@@ -89,9 +101,14 @@ impl Process {
     }
 
     pub(crate) fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Sends a signal, as `kill` names it.
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let mut kill = Command::new("kill");
-        assert!(kill.args(["-TERM", &id]).status().unwrap().success());
+        assert!(kill.args([name, &id]).status().unwrap().success());
     }
 
     pub(crate) async fn exited(&mut self) -> ExitStatus {
@@ -112,10 +129,19 @@ impl Start<'_> {
         fs::create_dir(&certs).unwrap();
         (self.certificates)(&certs, authority);
         let cluster = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cluster");
+        let configuration = cluster.join("meshgate.yaml");
+        let source: Vec<&Path> = match self.kubeconfig {
+            None => vec![Path::new("--standalone"), &cluster],
+            Some(file) => vec![
+                Path::new("--kubeconfig"),
+                file,
+                Path::new("--config"),
+                &configuration,
+            ],
+        };
         let mut child = Command::new(env!("CARGO_BIN_EXE_meshgate"))
             .arg("serve")
-            .arg("--standalone")
-            .arg(cluster)
+            .args(source)
             .arg("--certs-dir")
             .arg(&certs)
             .args(["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"])
@@ -143,7 +169,8 @@ impl Start<'_> {
             let ended = process.child.try_wait().unwrap();
             assert!(ended.is_none(), "{ended:?}: {}", process.log());
             let text = greeting.lock().clone();
-            found = address(&text, "https://").zip(address(&text, "http://"));
+            let gate = address(&text, "  gate      https://");
+            found = gate.zip(address(&text, "  probes    http://"));
             found.is_some()
         })
         .await;

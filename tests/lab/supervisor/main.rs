@@ -8,6 +8,7 @@
 #![expect(clippy::print_stderr, reason = "a program of its own")]
 
 mod control_plane;
+mod guests;
 mod orders;
 mod remains;
 mod shell;

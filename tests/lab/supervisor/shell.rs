@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 
 use crate::Options;
 use crate::control_plane::ControlPlane;
+use crate::guests::{self, Guests};
 use crate::remains;
 use crate::stop::Stop;
 
@@ -18,37 +19,48 @@ pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> 
     let stop = Stop::on_termination()?;
     eprintln!("lab: starting a control plane");
     let begin = Instant::now();
-    let plane = ControlPlane::start(options, &stop)?;
-    // The place for what else is to stand there when the user comes: a meshgate that runs in it and
-    // is registered.
-    eprintln!("{}", greeting(options.nodes, begin.elapsed()));
+    let mut plane = ControlPlane::start(options, &stop)?;
+    let guests = guests::start(&mut plane, &stop)?;
+    eprintln!("{}", greeting(options.nodes, begin.elapsed(), &guests));
     stop.leave_interrupts_to_others();
-    let status = shell(&plane, command, &stop)?;
+    let status = shell(&plane, &guests, command, &stop)?;
     plane.stop()?;
     eprintln!("lab: everything is gone again");
     let code = status.and_then(|status| status.code()).unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn greeting(nodes: usize, took: Duration) -> String {
+fn greeting(nodes: usize, took: Duration, guests: &Guests) -> String {
     format!(
         "
 A Kubernetes control plane runs here, started in {:.1} s: etcd, API server, controller manager,
-scheduler, and {nodes} Nodes that kwok plays (pods on them become Running; nothing really runs).
-kubectl is set up. It is yours alone; when this shell ends, all of it is gone,
-and what you have started from it as well.
+scheduler, {nodes} Nodes that kwok plays (pods on them become Running; nothing really runs), and a
+meshgate that is registered and armed. It looks after linkerd, whose injector is scaled to zero.
+kubectl is set up. All of it is yours alone; when this shell ends, it is gone, and what you have
+started from it as well.
 
-  kubectl get nodes
-  kubectl create deployment web --image nginx --replicas 3
-  kubectl get pods -o wide --watch
-  kubectl --as alice get pods        # a user without rights
-  ls $MESHGATE_LAB_FOLDER/logs       # a log per component
+  kubectl create namespace orders
+  kubectl annotate namespace orders linkerd.io/inject=enabled
+  kubectl -n orders create deployment checkout --image nginx --replicas 2
+  kubectl -n orders describe replicaset           # why there are no pods
+  kubectl -n linkerd scale deployment linkerd-proxy-injector --replicas 1
+  kubectl -n orders get pods --watch              # there they are
+
+  meshgate --help                                 # the same meshgate, with its tools
+  curl http://127.0.0.1:{probes}/readyz?verbose     # and /metrics
+  ls $MESHGATE_LAB_FOLDER/logs                    # a log per component
 ",
-        took.as_secs_f32()
+        took.as_secs_f32(),
+        probes = guests.probes,
     )
 }
 
-fn shell(plane: &ControlPlane, command: Option<&str>, stop: &Stop) -> Result<Option<ExitStatus>> {
+fn shell(
+    plane: &ControlPlane,
+    guests: &Guests,
+    command: Option<&str>,
+    stop: &Stop,
+) -> Result<Option<ExitStatus>> {
     let program = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     let mut shell = Command::new(&program);
     if let Some(command) = command {
@@ -56,7 +68,7 @@ fn shell(plane: &ControlPlane, command: Option<&str>, stop: &Stop) -> Result<Opt
     }
     let mut child = shell
         .env("KUBECONFIG", plane.kubeconfig("admin"))
-        .env("PATH", path(&plane.lab)?)
+        .env("PATH", path(plane, guests)?)
         // Marked, so that what is started here goes with the lab.
         .env(remains::MARK, plane.folder())
         .spawn()
@@ -76,10 +88,9 @@ fn shell(plane: &ControlPlane, command: Option<&str>, stop: &Stop) -> Result<Opt
     }
 }
 
-fn path(lab: &Path) -> Result<std::ffi::OsString> {
+fn path(plane: &ControlPlane, guests: &Guests) -> Result<std::ffi::OsString> {
     let rest = std::env::var_os("PATH").unwrap_or_default();
-    let first = std::iter::once(lab.join("bin"));
-    Ok(std::env::join_paths(
-        first.chain(std::env::split_paths(&rest)),
-    )?)
+    let first = [plane.lab.join("bin"), guests.programs.clone()];
+    let all = first.into_iter().chain(std::env::split_paths(&rest));
+    Ok(std::env::join_paths(all)?)
 }

@@ -95,7 +95,7 @@ impl<'l> Dapr<'l> {
         // A kind is served a moment after it was created.
         let configurations = "/apis/dapr.io/v1alpha1/configurations";
         within(PATIENCE, "Dapr's kinds are served", async || {
-            lab.get(configurations).await
+            lab.try_get(configurations).await.ok()
         })
         .await;
         lab.apply_whole(&OBJECTS.replace("PORT", &webhook.to_string()))

@@ -20,13 +20,17 @@ use super::{Guest, Lab, PATIENCE, UNGUARDED, User, pod, within};
 
 const NAMESPACE: &str = "istio-system";
 
-/// What the manifest has and a lab has not: nothing runs the Deployment, and the validation of
+/// What manifests have and a lab has not: nothing runs the Deployment, and the validation of
 /// Istio's own objects is nobody's business here.
-const NOT_HERE: [&str; 3] = [
+const NOT_HERE: [&str; 4] = [
+    "DaemonSet",
     "Deployment",
     "HorizontalPodAutoscaler",
     "ValidatingWebhookConfiguration",
 ];
+
+/// Two revisions share them.
+const KINDS: &str = "CustomResourceDefinition";
 
 /// One installed revision. It runs between `start` and `stop`, and ends with the lab.
 pub(crate) struct Istiod<'l> {
@@ -38,9 +42,10 @@ pub(crate) struct Istiod<'l> {
 }
 
 impl<'l> Istiod<'l> {
-    /// Installs a revision (`default` is the one without a name), stopped. After the first one the
+    /// Installs a revision (`default` is the one without a name) with more settings
+    /// (`components.cni.enabled=true`), stopped. After the first one the
     /// CustomResourceDefinitions are there and are left alone.
-    pub(crate) async fn install(lab: &'l Lab, revision: &'static str) -> Self {
+    pub(crate) async fn install(lab: &'l Lab, revision: &'static str, more: &[&str]) -> Self {
         lab.ensure_namespace(NAMESPACE).await;
         lab.ensure_namespace(UNGUARDED).await;
         let [https] = lab.ports().await;
@@ -54,18 +59,9 @@ impl<'l> Istiod<'l> {
         let installed = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let installed = format!("{installed}/sidecars.networking.istio.io");
         let is_first = lab.get(&installed).await.is_none();
-        let text = istiod.manifest().await;
-        let mut documents = String::new();
-        for document in text.split("\n---\n") {
-            match kind_of(document) {
-                Some("CustomResourceDefinition") if !is_first => {}
-                Some(kind) if !NOT_HERE.contains(&kind) => {
-                    documents += &istiod.adapted(kind, document);
-                    documents += "\n---\n";
-                }
-                Some(_) | None => {}
-            }
-        }
+        let text = istiod.manifest(more).await;
+        let without = if is_first { None } else { Some(KINDS) };
+        let documents = istiod.adapted(&text, without);
         lab.apply_whole(&documents).await;
         istiod
     }
@@ -151,33 +147,15 @@ impl<'l> Istiod<'l> {
         let kubeconfig = self.lab.kubeconfig(User::Admin).display().to_string();
         let arguments = ["tag", "generate", tag, "--revision", self.revision];
         let text = istioctl(&[&arguments[..], &["--kubeconfig", &kubeconfig]].concat()).await;
-        let documents = text
-            .split("\n---\n")
-            .filter(|document| !document.trim().is_empty());
-        for document in documents {
-            let kind = kind_of(document).unwrap_or_default();
-            self.lab.apply_whole(&self.adapted(kind, document)).await;
-        }
+        self.lab.apply_whole(&self.adapted(&text, None)).await;
     }
 
     /// Has it called also for pods where neither they nor their namespace say anything.
     pub(crate) async fn act_by_default(&self) {
-        let setting = "values.sidecarInjectorWebhook.enableNamespacesByDefault=true";
-        let arguments = [
-            "manifest",
-            "generate",
-            "--set",
-            "profile=minimal",
-            "--set",
-            setting,
-        ];
-        let text = istioctl(&arguments).await;
-        let wanted = "MutatingWebhookConfiguration";
-        let mut documents = text.split("\n---\n");
-        let document = documents.find(|document| kind_of(document) == Some(wanted));
-        self.lab
-            .apply_whole(&self.adapted(wanted, document.unwrap()))
-            .await;
+        let more = ["values.sidecarInjectorWebhook.enableNamespacesByDefault=true"];
+        let text = self.manifest(&more).await;
+        let documents = self.adapted(&text, Some(KINDS));
+        self.lab.apply_whole(&documents).await;
     }
 
     fn webhooks(&self) -> String {
@@ -191,17 +169,41 @@ impl<'l> Istiod<'l> {
         }
     }
 
-    async fn manifest(&self) -> String {
-        if self.revision == "default" {
+    async fn manifest(&self, more: &[&str]) -> String {
+        if self.revision == "default" && more.is_empty() {
             return fs::read_to_string(built().join("istio/minimal.yaml")).unwrap();
         }
-        let revision = format!("revision={}", self.revision);
-        let profile = ["--set", "profile=minimal", "--set", &revision];
-        istioctl(&[&["manifest", "generate"][..], &profile].concat()).await
+        let mut settings = vec!["profile=minimal".to_owned()];
+        if self.revision != "default" {
+            settings.push(format!("revision={}", self.revision));
+        }
+        settings.extend(more.iter().map(|&setting| setting.to_owned()));
+        let settings: Vec<String> = settings.iter().map(|s| format!("--set={s}")).collect();
+        let settings = settings.iter().map(String::as_str);
+        let arguments: Vec<&str> = ["manifest", "generate"]
+            .into_iter()
+            .chain(settings)
+            .collect();
+        istioctl(&arguments).await
     }
 
-    /// A document of the manifest for the lab. What istiod would have mounted is written to files.
-    fn adapted(&self, kind: &str, document: &str) -> String {
+    /// Manifests for the lab, as far as it has a use for them.
+    fn adapted(&self, manifests: &str, without: Option<&str>) -> String {
+        let mut adapted = String::new();
+        for document in manifests.split("\n---\n") {
+            let mut lines = document.lines();
+            let kind = lines.find_map(|line| line.strip_prefix("kind: "));
+            let is_wanted = |kind: &&str| !NOT_HERE.contains(kind) && without != Some(*kind);
+            if let Some(kind) = kind.filter(is_wanted) {
+                adapted += &self.adapted_one(kind, document);
+                adapted += "\n---\n";
+            }
+        }
+        adapted
+    }
+
+    /// One of them. What istiod would have mounted is written to files.
+    fn adapted_one(&self, kind: &str, document: &str) -> String {
         let read = || -> Value { serde_saphyr::from_str(document).unwrap() };
         match kind {
             "Service" => {
@@ -285,11 +287,6 @@ impl<'l> Istiod<'l> {
         };
         self.lab.add(&self.guest, &guest).await;
     }
-}
-
-fn kind_of(document: &str) -> Option<&str> {
-    let mut lines = document.lines();
-    lines.find_map(|line| line.strip_prefix("kind: "))
 }
 
 async fn istioctl(arguments: &[&str]) -> String {

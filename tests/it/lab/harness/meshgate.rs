@@ -90,6 +90,19 @@ impl<'l> Meshgate<'l> {
         get(self.probes, "/metrics")
     }
 
+    /// How many pods it was asked about so far, by gate and check.
+    pub(crate) fn calls(&self) -> u64 {
+        let metrics = self.metrics();
+        let decisions = metrics.lines().filter(|line| {
+            line.starts_with("meshgate_decisions_total{")
+                && ["hook=\"gate\"", "hook=\"check\""]
+                    .iter()
+                    .any(|hook| line.contains(hook))
+        });
+        let count = decisions.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+        count.sum()
+    }
+
     /// Ends it and takes away what it has registered.
     pub(crate) async fn uninstall(self) {
         self.order("stop").await;

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
-pub(crate) use self::kubectl::User;
+pub(crate) use self::kubectl::{Outcome, User};
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
 pub(crate) use self::supervisor::{Options, Supervisor};
@@ -98,7 +98,10 @@ impl Lab {
             let file = Kubeconfig::read_from(file).unwrap();
             let options = KubeConfigOptions::default();
             let config = Config::from_custom_kubeconfig(file, &options).await;
-            Client::try_from(config.unwrap()).unwrap()
+            let mut config = config.unwrap();
+            // It would try again by itself what is refused for now, for a minute or more.
+            config.default_retry = false;
+            Client::try_from(config).unwrap()
         };
         self.client.get_or_init(connect).await
     }

@@ -110,6 +110,24 @@ impl Lab {
             .unwrap();
         self.client().await.request(request).await
     }
+
+    /// Merges this into the object at a path.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Error> {
+        let request = Request::patch(path)
+            .header("Content-Type", "application/merge-patch+json")
+            .body(patch.to_string().into_bytes())
+            .unwrap();
+        self.client().await.request(request).await
+    }
+
+    /// Deletes the object at a path, if there is one.
+    pub(crate) async fn delete(&self, path: &str) {
+        let request = Request::delete(path).body(Vec::new()).unwrap();
+        match self.client().await.request::<Value>(request).await {
+            Err(Error::Api(status)) if status.code == 404 => {}
+            deleted => drop(deleted.unwrap()),
+        }
+    }
 }
 
 pub(super) fn object(marks: Marks<'_>) -> Value {

@@ -110,6 +110,12 @@ impl Lab {
         answer.unwrap_err()
     }
 
+    /// Waits until a dry run is admitted; returns what would be stored.
+    pub(crate) async fn admits(&self, namespace: &str, pod: &Value) -> Value {
+        let answer = self.until((namespace, pod), "admitted", Result::is_ok);
+        answer.await.unwrap()
+    }
+
     /// Waits until a dry run is admitted with this sidecar put into it; returns what was put.
     pub(crate) async fn injects(&self, namespace: &str, pod: &Value, sidecar: &str) -> Injection {
         let has = |injection: &Injection| {

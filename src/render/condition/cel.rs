@@ -3,11 +3,11 @@
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::Place;
 
-use super::expr::{Container, Expr, KeyTest};
+use super::{Container, Expr, KeyTest};
 
 /// What an expression may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(in crate::render) enum Scope {
     /// A webhook's condition on a pod: no namespace but its name (registration of webhooks is
     /// accepted with `namespaceObject`, which then is always null).
     Pod,
@@ -52,24 +52,24 @@ impl Scope {
     }
 
     /// The value of a key, `''` if it is absent.
-    pub(super) fn value(self, place: Place, key: &str) -> String {
+    pub(in crate::render) fn value(self, place: Place, key: &str) -> String {
         format!("{}[?{}].orValue('')", self.map(place).path, text(key))
     }
 
     /// Whether a key is there.
-    pub(super) fn has(self, place: Place, key: &str) -> String {
+    pub(in crate::render) fn has(self, place: Place, key: &str) -> String {
         let map = self.map(place);
         let all = if map.optional { ".orValue({})" } else { "" };
         format!("{} in {}{all}", text(key), map.path)
     }
 
     /// A condition in CEL.
-    pub(super) fn print(self, expr: &Expr) -> String {
+    pub(in crate::render) fn print(self, expr: &Expr) -> String {
         self.within(expr).0
     }
 
     /// The same as what stands before `?`.
-    pub(super) fn operand_of_choice(self, expr: &Expr) -> String {
+    pub(in crate::render) fn operand_of_choice(self, expr: &Expr) -> String {
         self.operand(expr, Binding::And)
     }
 
@@ -96,13 +96,13 @@ impl Scope {
             Expr::Key(test) => self.key(test),
             Expr::Namespace(names) => (one_of(self.namespace(), names, true), Binding::Relation),
             Expr::Container(wanted) => container(wanted),
-            Expr::Not(inner) => match &**inner {
-                Expr::Namespace(names) => not_one_of(self.namespace(), names),
-                other => (
-                    format!("!{}", self.operand(other, Binding::Atom)),
-                    Binding::Atom,
-                ),
-            },
+            Expr::Not(inner) => {
+                if let Expr::Namespace(names) = &**inner {
+                    return not_one_of(self.namespace(), names);
+                }
+                let text = format!("!{}", self.operand(inner, Binding::Atom));
+                (text, Binding::Atom)
+            }
             Expr::All(parts) => join(parts, " && ", Binding::And),
             Expr::Any(parts) => join(parts, " || ", Binding::Or),
         }
@@ -187,7 +187,8 @@ impl Binding {
     /// the same, for those who read it.
     fn inner(self) -> Self {
         match self {
-            Self::Or | Self::And | Self::Relation => Self::Relation,
+            Self::Or | Self::Relation => Self::Relation,
+            Self::And => Self::And,
             Self::Atom => Self::Atom,
         }
     }
@@ -210,14 +211,14 @@ fn not_one_of(value: &str, list: &[String]) -> (String, Binding) {
 }
 
 /// A list of texts.
-pub(super) fn texts(list: &[String]) -> String {
+pub(in crate::render) fn texts(list: &[String]) -> String {
     let texts: Vec<String> = list.iter().map(|one| text(one)).collect();
     format!("[{}]", texts.join(", "))
 }
 
 /// A text literal. Whatever is not printable ASCII is escaped, so that no value can end the
 /// literal or hide in it.
-pub(super) fn text(value: &str) -> String {
+pub(in crate::render) fn text(value: &str) -> String {
     let mut literal = String::with_capacity(value.len() + 2);
     literal.push('\'');
     for c in value.chars() {

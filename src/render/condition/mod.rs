@@ -1,11 +1,14 @@
 //! Conditions as values: what is printed as CEL, and what tests evaluate.
 
+pub(super) mod cel;
+pub(super) mod chain;
+
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Term, Test};
 
 /// A condition on a pod and its namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Expr {
+pub(in crate::render) enum Expr {
     /// Always, or never.
     Const(bool),
     /// A test of a key's value.
@@ -23,15 +26,15 @@ pub(super) enum Expr {
 }
 
 impl Expr {
-    pub(super) const FALSE: Self = Self::Const(false);
+    pub(in crate::render) const FALSE: Self = Self::Const(false);
 
     /// All of these.
-    pub(super) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
+    pub(in crate::render) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::joined(parts, true)
     }
 
     /// One of these.
-    pub(super) fn any(parts: impl IntoIterator<Item = Self>) -> Self {
+    pub(in crate::render) fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::joined(parts, false)
     }
 
@@ -44,7 +47,12 @@ impl Expr {
                 Self::Const(value) => return Self::Const(value),
                 Self::All(inner) if neutral => inner,
                 Self::Any(inner) if !neutral => inner,
-                other => vec![other],
+                other @ (Self::Key(_)
+                | Self::Namespace(_)
+                | Self::Container(_)
+                | Self::Not(_)
+                | Self::All(_)
+                | Self::Any(_)) => vec![other],
             };
             for one in inner {
                 if !list.contains(&one) {
@@ -67,7 +75,7 @@ impl Expr {
     }
 
     /// The opposite.
-    pub(super) fn not(self) -> Self {
+    pub(in crate::render) fn not(self) -> Self {
         match self {
             Self::Const(value) => Self::Const(!value),
             Self::Key(test) => test.negated().expr(),
@@ -79,7 +87,7 @@ impl Expr {
     }
 
     /// The namespace has one of these names.
-    pub(super) fn namespace<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+    pub(in crate::render) fn namespace<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         names.sort_unstable();
         names.dedup();
@@ -91,7 +99,7 @@ impl Expr {
     }
 
     /// How many tests there are in it.
-    pub(super) fn size(&self) -> usize {
+    pub(in crate::render) fn size(&self) -> usize {
         match self {
             Self::Const(_) => 0,
             Self::Key(_) | Self::Namespace(_) | Self::Container(_) => 1,
@@ -103,7 +111,7 @@ impl Expr {
 
 /// A container that a pod must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Container {
+pub(in crate::render) enum Container {
     /// In `containers`, or in `initContainers` with `restartPolicy: Always`.
     Sidecar {
         /// Its name.
@@ -118,21 +126,21 @@ pub(super) enum Container {
 /// Which values of a key pass: one form for all tests of rules, so that they can be negated and
 /// joined.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct KeyTest {
-    pub(super) key: Key,
+pub(in crate::render) struct KeyTest {
+    pub(in crate::render) key: Key,
     /// Whether an absent key passes.
-    pub(super) absent: bool,
+    pub(in crate::render) absent: bool,
     /// Whether a value passes that is not among [`Self::values`]; those then do not.
-    pub(super) others: bool,
+    pub(in crate::render) others: bool,
     /// Sorted; in lower case if [`Self::fold`].
-    pub(super) values: Vec<String>,
+    pub(in crate::render) values: Vec<String>,
     /// Compare without case (ASCII).
-    pub(super) fold: bool,
+    pub(in crate::render) fold: bool,
 }
 
 impl KeyTest {
     /// The test of a rule's term.
-    pub(super) fn of(term: &Term) -> Self {
+    pub(in crate::render) fn of(term: &Term) -> Self {
         let (absent, others) = match term.test {
             Test::In(_) => (false, false),
             Test::NotIn(_) => (true, true),
@@ -165,7 +173,7 @@ impl KeyTest {
     }
 
     /// The tests of a rule's terms, those of one key as one.
-    pub(super) fn of_all(terms: &[Term]) -> Vec<Self> {
+    pub(in crate::render) fn of_all(terms: &[Term]) -> Vec<Self> {
         let mut tests: Vec<Self> = Vec::new();
         for test in terms.iter().map(Self::of) {
             let same = tests
@@ -207,7 +215,7 @@ impl KeyTest {
     }
 
     /// Whether a value passes, `None` being an absent key.
-    pub(super) fn passes(&self, value: Option<&str>) -> bool {
+    pub(in crate::render) fn passes(&self, value: Option<&str>) -> bool {
         let is_named = |value: &str| {
             self.values.iter().any(|one| {
                 if self.fold {
@@ -229,7 +237,7 @@ impl KeyTest {
     }
 
     /// As a condition; a test that always or never passes is a constant.
-    pub(super) fn expr(self) -> Expr {
+    pub(in crate::render) fn expr(self) -> Expr {
         if self.values.is_empty() && self.absent == self.others {
             return Expr::Const(self.absent);
         }

@@ -9,26 +9,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::injector::coverage::Sample;
 use crate::injector::rule::{Key, Place, Rule};
 
-use super::expr::{Expr, KeyTest};
+use super::{Expr, KeyTest};
 
 /// Tests in order: the first step all of whose tests pass decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Chain {
-    pub(super) steps: Vec<Step>,
+pub(in crate::render) struct Chain {
+    pub(in crate::render) steps: Vec<Step>,
     /// What holds if no step decides.
-    pub(super) otherwise: bool,
+    pub(in crate::render) otherwise: bool,
 }
 
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Step {
-    pub(super) tests: Vec<KeyTest>,
-    pub(super) then: bool,
+pub(in crate::render) struct Step {
+    pub(in crate::render) tests: Vec<KeyTest>,
+    pub(in crate::render) then: bool,
 }
 
 impl Chain {
     /// The rules, each with what it says here.
-    pub(super) fn new<'r>(
+    pub(in crate::render) fn new<'r>(
         rules: impl Iterator<Item = &'r Rule>,
         then: impl Fn(&Rule) -> bool,
         otherwise: bool,
@@ -44,7 +44,7 @@ impl Chain {
     }
 
     /// The chain where `known` says the values of some keys.
-    pub(super) fn given<'s>(&self, known: impl Fn(&Key) -> Option<&'s Sample>) -> Self {
+    pub(in crate::render) fn given<'s>(&self, known: impl Fn(&Key) -> Option<&'s Sample>) -> Self {
         let mut steps: Vec<Step> = Vec::new();
         for step in &self.steps {
             let mut rest = Vec::new();
@@ -75,7 +75,7 @@ impl Chain {
 
     /// A chain that never says less, without the keys that nothing is known of: what says yes
     /// does so whatever they are, what says no does not.
-    pub(super) fn without(&self, hidden: impl Fn(&Key) -> bool) -> Self {
+    pub(in crate::render) fn without(&self, hidden: impl Fn(&Key) -> bool) -> Self {
         let keeps = |step: &&Step| step.then || !step.tests.iter().any(|test| hidden(&test.key));
         let rest = |step: &Step| Step {
             tests: step
@@ -93,7 +93,7 @@ impl Chain {
     }
 
     /// The chain as though only tests of this place were there.
-    pub(super) fn only(mut self, place: Place) -> Self {
+    pub(in crate::render) fn only(mut self, place: Place) -> Self {
         for step in &mut self.steps {
             step.tests.retain(|test| test.key.place == place);
         }
@@ -124,26 +124,26 @@ impl Chain {
 
 /// Some chains say yes, all of one set: what is left over when several things are possible.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Choice(BTreeSet<Vec<Chain>>);
+pub(in crate::render) struct Choice(BTreeSet<Vec<Chain>>);
 
 impl Choice {
     /// One more possibility: all of these chains.
-    pub(super) fn add(&mut self, chains: Vec<Chain>) {
+    pub(in crate::render) fn add(&mut self, chains: Vec<Chain>) {
         self.0.insert(chains);
     }
 
     /// Whatever one of the two allows.
-    pub(super) fn or(mut self, other: Self) -> Self {
+    pub(in crate::render) fn or(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
     /// As a condition: the shortest that is found by trying `samples`, else as the rules stand.
-    pub(super) fn expr(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Expr {
+    pub(in crate::render) fn expr(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Expr {
         self.exact(samples).unwrap_or_else(|| self.folded())
     }
 
-    pub(super) fn folded(&self) -> Expr {
+    pub(in crate::render) fn folded(&self) -> Expr {
         Expr::any(
             self.0
                 .iter()

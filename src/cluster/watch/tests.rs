@@ -1,0 +1,764 @@
+//! A feed against an API server that can be made to fail in every way: what a real one cannot be
+//! made to show at will.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{Request, Response};
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::stream::{self, BoxStream, StreamExt};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use kube::Client;
+use kube::client::Body;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::cluster::Cluster;
+use crate::cluster::object::{Kind, Object};
+use crate::cluster::store::Store;
+use crate::injector::Injectors;
+
+/// How one request is answered.
+#[derive(Debug, Clone)]
+enum Reply {
+    /// As it should be.
+    Right,
+    /// As it should be, but cut off after so many lines.
+    Cut(usize),
+    /// As it should be, and after so many lines nothing any more, for ever.
+    Silent(usize),
+    /// A status, with what the server wants us to wait.
+    Status(u16, u32),
+    /// Not at all.
+    Never,
+    /// The connection breaks.
+    Broken,
+    /// Exactly this, and the end.
+    Lines(Vec<Value>),
+    /// Exactly this page.
+    Page(Value),
+}
+
+type Chunks = BoxStream<'static, io::Result<Frame<Bytes>>>;
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Value>,
+    log: Vec<(u64, Value)>,
+    version: u64,
+    compacted: u64,
+    streams: bool,
+    script: VecDeque<Reply>,
+    asked: Vec<(Duration, String)>,
+    watchers: Vec<UnboundedSender<String>>,
+    since: Option<Instant>,
+}
+
+/// An API server of Namespaces.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<State>>);
+
+fn namespace(name: &str, version: u64, inject: Option<&str>) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "resourceVersion": version.to_string(),
+            "labels": {"kubernetes.io/metadata.name": name},
+            "annotations": {"nobody/reads": "this"},
+            "managedFields": [{"fieldsV1": {"f:metadata": {}}}],
+        },
+    });
+    if let Some(value) = inject {
+        object["metadata"]["annotations"]["linkerd.io/inject"] = json!(value);
+    }
+    object
+}
+
+fn status(code: u16, wait: u32) -> Value {
+    let message = format!("the script says {code}");
+    let details = json!({"retryAfterSeconds": wait});
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": "Scripted", "code": code, "details": details,
+    })
+}
+
+impl Server {
+    /// One that can stream lists.
+    fn new(script: impl IntoIterator<Item = Reply>) -> Self {
+        let server = Self::default();
+        {
+            let mut state = server.0.lock();
+            state.version = 1;
+            state.streams = true;
+            state.script = script.into_iter().collect();
+        }
+        server
+    }
+
+    fn set(&self, name: &str, inject: Option<&str>) {
+        let mut state = self.0.lock();
+        state.version += 1;
+        let object = namespace(name, state.version, inject);
+        let is_new = state.objects.insert(name.to_owned(), object.clone());
+        let kind = if is_new.is_none() {
+            "ADDED"
+        } else {
+            "MODIFIED"
+        };
+        state.happened(kind, &object);
+    }
+
+    fn delete(&self, name: &str) {
+        let mut state = self.0.lock();
+        if state.objects.remove(name).is_some() {
+            state.version += 1;
+            let object = namespace(name, state.version, None);
+            state.happened("DELETED", &object);
+        }
+    }
+
+    /// Says this to whoever watches, and is nothing that happened.
+    fn say(&self, line: &Value) {
+        let line = format!("{line}\n");
+        self.0
+            .lock()
+            .watchers
+            .retain(|watcher| watcher.unbounded_send(line.clone()).is_ok());
+    }
+
+    /// Ends all watches.
+    fn hang_up(&self) {
+        self.0.lock().watchers.clear();
+    }
+
+    fn compact(&self) {
+        let mut state = self.0.lock();
+        state.compacted = state.version;
+    }
+
+    /// The requests so far.
+    fn asked(&self) -> Vec<String> {
+        let state = self.0.lock();
+        state.asked.iter().map(|(_, uri)| uri.clone()).collect()
+    }
+
+    /// When they came.
+    fn times(&self) -> Vec<Duration> {
+        self.0.lock().asked.iter().map(|(at, _)| *at).collect()
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let answer = server.answer(&request.uri().to_string());
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, uri: &str) -> Option<io::Result<Response<StreamBody<Chunks>>>> {
+        let mut state = self.0.lock();
+        let since = *state.since.get_or_insert_with(Instant::now);
+        state.asked.push((since.elapsed(), uri.to_owned()));
+        let reply = state.script.pop_front().unwrap_or(Reply::Right);
+        let whole = |code: u16, body: &Value| response(code, vec![body.to_string()], None);
+        Some(Ok(match reply {
+            Reply::Right => state.right(uri, usize::MAX, End::Stays),
+            Reply::Cut(lines) => state.right(uri, lines, End::Breaks),
+            Reply::Silent(lines) => state.right(uri, lines, End::Hangs),
+            Reply::Status(code, wait) => whole(code, &status(code, wait)),
+            Reply::Never => return None,
+            Reply::Broken => return Some(Err(io::ErrorKind::ConnectionRefused.into())),
+            Reply::Lines(lines) => {
+                let lines = lines.iter().map(|line| format!("{line}\n")).collect();
+                response(200, lines, None)
+            }
+            Reply::Page(page) => whole(200, &page),
+        }))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Stays,
+    Breaks,
+    Hangs,
+}
+
+fn response(code: u16, lines: Vec<String>, more: Option<Chunks>) -> Response<StreamBody<Chunks>> {
+    let lines = stream::iter(lines.into_iter().map(|line| Ok(Frame::data(line.into()))));
+    let body: Chunks = match more {
+        Some(more) => lines.chain(more).boxed(),
+        None => lines.boxed(),
+    };
+    let mut response = Response::new(StreamBody::new(body));
+    *response.status_mut() = code.try_into().unwrap();
+    response
+}
+
+impl State {
+    fn happened(&mut self, kind: &str, object: &Value) {
+        let event = json!({"type": kind, "object": object});
+        let line = format!("{event}\n");
+        self.log.push((self.version, event));
+        self.watchers
+            .retain(|watcher| watcher.unbounded_send(line.clone()).is_ok());
+    }
+
+    /// What a real one answers, as far as `most` lines of it.
+    fn right(&mut self, uri: &str, most: usize, end: End) -> Response<StreamBody<Chunks>> {
+        let query = uri.split_once('?').unwrap().1;
+        let given = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+        };
+        if given("watch").is_none() {
+            let (page, next) = self.page(given("limit"), given("continue"));
+            let metadata = json!({"resourceVersion": self.version.to_string(), "continue": next});
+            let list = json!({"kind": "NamespaceList", "metadata": metadata, "items": page});
+            return response(200, vec![list.to_string()], None);
+        }
+        let lines = match given("sendInitialEvents") {
+            Some(_) if !self.streams => {
+                return response(422, vec![status(422, 0).to_string()], None);
+            }
+            Some(_) => self.initial(),
+            None => {
+                let from: u64 = given("resourceVersion").unwrap().parse().unwrap();
+                if from < self.compacted {
+                    let gone = json!({"type": "ERROR", "object": status(410, 0)});
+                    return response(200, vec![format!("{gone}\n")], None);
+                }
+                let later = self.log.iter().filter(|(version, _)| *version > from);
+                later.map(|(_, event)| format!("{event}\n")).collect()
+            }
+        };
+        let mut lines: Vec<String> = lines;
+        let more: Chunks = match end {
+            End::Stays => {
+                let (sender, receiver) = unbounded();
+                self.watchers.push(sender);
+                receiver.map(|line| Ok(Frame::data(line.into()))).boxed()
+            }
+            End::Breaks => {
+                let broken = io::Error::from(io::ErrorKind::UnexpectedEof);
+                stream::iter([Err(broken)]).boxed()
+            }
+            End::Hangs => stream::pending().boxed(),
+        };
+        lines.truncate(most);
+        response(200, lines, Some(more))
+    }
+
+    fn initial(&self) -> Vec<String> {
+        let added = |object: &Value| json!({"type": "ADDED", "object": object});
+        let mut lines: Vec<Value> = self.objects.values().map(added).collect();
+        let metadata = json!({
+            "resourceVersion": self.version.to_string(),
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        });
+        let object = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata});
+        lines.push(json!({"type": "BOOKMARK", "object": object}));
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Two objects a page, whatever the limit: pages are what is to be tested.
+    fn page(&self, limit: Option<&str>, from: Option<&str>) -> (Vec<&Value>, String) {
+        assert!(limit.is_some(), "a list without a limit");
+        let from: usize = from.map_or(0, |from| from.parse().unwrap());
+        let page: Vec<&Value> = self.objects.values().skip(from).take(2).collect();
+        let next = from + page.len();
+        let is_last = next >= self.objects.len();
+        (
+            page,
+            if is_last {
+                String::new()
+            } else {
+                next.to_string()
+            },
+        )
+    }
+}
+
+static INJECTORS: LazyLock<Arc<Injectors>> = LazyLock::new(|| {
+    let head = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\n";
+    let yaml = format!("{head}injectors:\n- preset: linkerd\n");
+    Arc::new(Injectors::from_yaml("test", yaml.as_bytes()).unwrap())
+});
+
+/// A view that follows Namespaces, and the feed that feeds it.
+struct Followed {
+    server: Server,
+    cluster: Arc<Cluster>,
+    feed: Option<Feed>,
+}
+
+impl Followed {
+    fn new(server: Server) -> Self {
+        let cluster = Arc::new(Cluster::new(Store::of_whole(Arc::clone(&INJECTORS))));
+        let feed = Feed::new(server.client(), Arc::clone(&cluster), Kind::Namespace);
+        Self {
+            server,
+            cluster,
+            feed: Some(feed),
+        }
+    }
+
+    /// Runs the feed beside `test`.
+    async fn run(mut self, test: impl AsyncFnOnce(&Self)) {
+        let feed = self.feed.take().unwrap().run(CancellationToken::new());
+        tokio::select! {
+            () = feed => panic!("the feed ended"),
+            () = test(&self) => {}
+        }
+    }
+
+    /// Waits until the view is what the server has.
+    async fn agrees(&self) {
+        let waited = timeout(Duration::from_secs(3_600), async {
+            let mut pause = Duration::from_millis(10);
+            while !self.is_right() {
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        });
+        let asked = self.server.asked();
+        waited.await.unwrap_or_else(|_| panic!("{asked:#?}"));
+    }
+
+    fn is_right(&self) -> bool {
+        let objects: Vec<Object> = {
+            let state = self.server.0.lock();
+            let json = state.objects.values().map(Value::to_string);
+            json.map(|json| Object::from_json(Kind::Namespace, &json).unwrap())
+                .collect()
+        };
+        let expected = Store::with(Arc::clone(&INJECTORS), objects);
+        self.cluster.is_synced() && self.cluster.read().namespaces == expected.namespaces
+    }
+
+    fn is_current(&self) -> bool {
+        self.cluster.freshness().is_current(Kind::Namespace)
+    }
+
+    fn state(&self) -> Result<String, String> {
+        let now = Instant::now().into_std();
+        self.cluster.freshness().state(Kind::Namespace, now)
+    }
+
+    fn counts(&self) -> crate::cluster::freshness::Counts {
+        let ages = self.cluster.freshness().ages(Instant::now().into_std());
+        ages.first().unwrap().counts
+    }
+}
+
+fn three(script: impl IntoIterator<Item = Reply>) -> Server {
+    let server = Server::new(script);
+    for name in ["a", "b", "c"] {
+        server.set(name, Some("enabled"));
+    }
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_its_events_and_the_watch_after_it() {
+    Followed::new(three([]))
+        .run(async |followed| {
+            followed.agrees().await;
+            assert!(followed.is_current());
+            let server = &followed.server;
+            server.set("b", None);
+            server.delete("c");
+            server.set("d", Some("enabled"));
+            followed.agrees().await;
+            let bookmark = json!({"kind": "Namespace", "metadata": {"resourceVersion": "77"}});
+            server.say(&json!({"type": "BOOKMARK", "object": bookmark}));
+            sleep(Duration::from_secs(2)).await;
+            server.hang_up();
+            sleep(Duration::from_secs(2)).await;
+            assert!(followed.is_current());
+            let asked = server.asked();
+            let [list, watch] = asked.as_slice() else {
+                panic!("{asked:?}")
+            };
+            let expected =
+                "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=";
+            assert!(list.ends_with(expected), "{list}");
+            assert!(
+                watch.starts_with("/api/v1/namespaces?&watch=true&timeoutSeconds=1"),
+                "{watch}"
+            );
+            assert!(
+                watch.ends_with("allowWatchBookmarks=true&resourceVersion=77"),
+                "{watch}"
+            );
+        })
+        .await;
+}
+
+/// Kubernetes 1.30 has no streaming lists, and says so with 422; others with 400.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_streaming_lists_is_asked_for_pages() {
+    for refusal in [Reply::Right, Reply::Status(400, 0)] {
+        let server = three([refusal]);
+        server.0.lock().streams = false;
+        Followed::new(server)
+            .run(async |followed| {
+                followed.agrees().await;
+                sleep(Duration::from_millis(20)).await;
+                assert!(followed.is_current());
+                followed.server.set("d", Some("enabled"));
+                followed.agrees().await;
+                let asked = followed.server.asked();
+                let [_, first, second, watch] = asked.as_slice() else {
+                    panic!("{asked:?}")
+                };
+                assert_eq!(first, "/api/v1/namespaces?&limit=100");
+                assert_eq!(second, "/api/v1/namespaces?&limit=100&continue=2");
+                assert!(watch.ends_with("resourceVersion=4"), "{watch}");
+                // It is not asked again for what it does not have.
+                followed.server.compact();
+                followed.server.hang_up();
+                followed.server.0.lock().compacted = 99;
+                followed.server.set("e", None);
+                sleep(Duration::from_secs(1)).await;
+                followed.server.0.lock().compacted = 0;
+                followed.agrees().await;
+                let asked = followed.server.asked();
+                let streamed = asked.iter().filter(|uri| uri.contains("sendInitialEvents"));
+                assert_eq!(streamed.count(), 1, "{asked:#?}");
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_next_page_is_gone_begins_anew() {
+    // The first page holds what is no longer there when the list is complete.
+    let stale = json!({
+        "metadata": {"resourceVersion": "1", "continue": "2"},
+        "items": [namespace("gone", 1, Some("enabled"))],
+    });
+    let script = [
+        Reply::Status(422, 0),
+        Reply::Page(stale),
+        Reply::Status(410, 0),
+    ];
+    let server = three(script);
+    server.0.lock().streams = false;
+    Followed::new(server)
+        .run(async |followed| {
+            sleep(Duration::from_millis(50)).await;
+            assert!(!followed.cluster.is_synced(), "half a list is no list");
+            followed.agrees().await;
+            assert_eq!(followed.counts().lists, 1);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_too_old_is_listed_again() {
+    Followed::new(three([]))
+        .run(async |followed| {
+            followed.agrees().await;
+            let server = &followed.server;
+            server.hang_up();
+            server.delete("a");
+            server.set("d", None);
+            server.compact();
+            followed.agrees().await;
+            assert_eq!(followed.counts().lists, 2);
+            assert!(followed.is_current() && followed.state().unwrap().ends_with("s ago"));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_is_not_taken() {
+    Followed::new(three([Reply::Cut(2), Reply::Broken]))
+        .run(async |followed| {
+            sleep(Duration::from_millis(50)).await;
+            assert!(!followed.cluster.is_synced());
+            let why = followed.state().unwrap_err();
+            assert!(
+                why.starts_with("not listed yet: the list broke off before its end"),
+                "{why}"
+            );
+            followed.agrees().await;
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_given_up() {
+    Followed::new(three([Reply::Never]))
+        .run(async |followed| {
+            sleep(Duration::from_millis(30_050)).await;
+            let why = followed.state().unwrap_err();
+            assert_eq!(why, "not listed yet: no answer within 30s");
+            followed.agrees().await;
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_silent_is_opened_again_and_nobody_need_know() {
+    Followed::new(three([Reply::Silent(usize::MAX)]))
+        .run(async |followed| {
+            followed.agrees().await;
+            sleep(Duration::from_secs(60)).await;
+            let state = followed.state();
+            assert_eq!(
+                state,
+                Ok("last heard of the API server 60 s ago".to_owned())
+            );
+            followed.server.set("d", Some("enabled"));
+            sleep(Duration::from_secs(29)).await;
+            assert!(!followed.is_right(), "nobody can have noticed yet");
+            sleep(Duration::from_secs(3)).await;
+            assert!(followed.is_right() && followed.is_current());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_never_ended_is_asked_for_in_pages() {
+    Followed::new(three([Reply::Silent(1)]))
+        .run(async |followed| {
+            followed.agrees().await;
+            assert!(followed.server.asked()[1].contains("limit"));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_patience_gets_it() {
+    Followed::new(three([Reply::Status(429, 7)]))
+        .run(async |followed| {
+            followed.agrees().await;
+            let times = followed.server.times();
+            assert!(times[1] > Duration::from_secs(7) && times[1] < Duration::from_secs(8));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_not_opened_in_a_loop() {
+    let brief = vec![Reply::Lines(Vec::new()); 20];
+    let script = std::iter::once(Reply::Cut(usize::MAX)).chain(brief);
+    Followed::new(three(script))
+        .run(async |followed| {
+            followed.agrees().await;
+            sleep(Duration::from_secs(20)).await;
+            let count = followed.server.asked().len();
+            assert!((5..20).contains(&count), "{count}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_server_leaves_what_was_known_and_how_old_it_is() {
+    Followed::new(three([]))
+        .run(async |followed| {
+            followed.agrees().await;
+            let server = &followed.server;
+            sleep(Duration::from_secs(5)).await;
+            server.0.lock().script = vec![Reply::Broken; 60].into();
+            server.hang_up();
+            sleep(Duration::from_secs(37)).await;
+            assert!(!followed.is_current() && followed.cluster.is_synced());
+            let state = followed.state().unwrap();
+            let expected = "last heard of the API server 42 s ago: connection refused";
+            assert_eq!(state, expected);
+            assert!(followed.cluster.read().namespace("a").is_some());
+            server.0.lock().script.clear();
+            server.set("a", None);
+            sleep(Duration::from_secs(4)).await;
+            assert!(followed.is_right() && followed.is_current());
+            assert_eq!(
+                followed.counts().lists,
+                1,
+                "nothing was missed, so nothing is listed"
+            );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_long_time_the_view_is_listed_anew() {
+    Followed::new(three([]))
+        .run(async |followed| {
+            followed.agrees().await;
+            followed.server.0.lock().script = vec![Reply::Broken; 10_000].into();
+            followed.server.hang_up();
+            sleep(Duration::from_secs(700)).await;
+            followed.server.0.lock().script.clear();
+            followed.server.delete("a");
+            followed.agrees().await;
+            assert_eq!(followed.counts().lists, 2);
+        })
+        .await;
+}
+
+/// Case 41: it holds nothing up, and no old version of it stays.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_counts_as_if_it_were_not_there() {
+    let mut odd = namespace("odd", 2, None);
+    odd["metadata"]["labels"] = json!(["not", "a", "map"]);
+    let nameless = json!({"metadata": {"resourceVersion": "3"}});
+    let page = json!({
+        "metadata": {"resourceVersion": "4"},
+        "items": [odd.clone(), nameless, namespace("a", 3, Some("enabled"))],
+    });
+    Followed::new(three([Reply::Status(422, 0), Reply::Page(page)]))
+        .run(async |followed| {
+            sleep(Duration::from_millis(50)).await;
+            let holds = |name: &str| followed.cluster.read().namespace(name).is_some();
+            assert!(followed.is_current() && holds("a") && !holds("odd"));
+            assert_eq!(followed.counts().unreadable, 2);
+            // One that could be read before, and then not, and then again.
+            let mut bad = namespace("a", 5, None);
+            bad["metadata"]["annotations"] = json!(7);
+            followed
+                .server
+                .say(&json!({"type": "MODIFIED", "object": bad}));
+            sleep(Duration::from_millis(50)).await;
+            assert!(followed.is_current() && !holds("a"));
+            let good = namespace("a", 6, None);
+            followed
+                .server
+                .say(&json!({"type": "MODIFIED", "object": good}));
+            sleep(Duration::from_millis(50)).await;
+            assert!(holds("a"));
+            followed.server.hang_up();
+            sleep(Duration::from_secs(1)).await;
+            let asked = followed.server.asked();
+            assert!(
+                asked.last().unwrap().ends_with("resourceVersion=6"),
+                "{asked:#?}"
+            );
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_fetched_or_known_not_to_be_there() {
+    let object = namespace("a", 3, Some("enabled"));
+    let server = Server::new([
+        Reply::Page(object),
+        Reply::Status(404, 0),
+        Reply::Status(500, 0),
+        Reply::Broken,
+        Reply::Page(json!({"metadata": 7})),
+    ]);
+    let fetch = fetch(server.client());
+    let found = fetch("a".to_owned()).await.unwrap().unwrap();
+    assert_eq!(found.metadata.annotations["linkerd.io/inject"], "enabled");
+    assert_eq!(fetch("b".to_owned()).await, Ok(None));
+    for expected in ["answered 500", "connection refused", "cannot be read"] {
+        let problem = fetch("a".to_owned()).await.unwrap_err();
+        assert!(problem.contains(expected), "{problem}");
+    }
+    let asked = server.asked();
+    assert!(
+        asked
+            .iter()
+            .all(|uri| uri.starts_with("/api/v1/namespaces/")),
+        "{asked:?}"
+    );
+    for name in ["", "../nodes", "a?watch=true", "A", &"a".repeat(64)] {
+        assert_eq!(fetch(name.to_owned()).await, Ok(None), "{name}");
+    }
+    assert_eq!(server.asked().len(), 5);
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Set(u8, bool),
+    Delete(u8),
+    Compact,
+    HangUp,
+    Wait(u16),
+    Fault(Reply),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let fault = prop_oneof![
+        (0_usize..6).prop_map(Reply::Cut),
+        (0_usize..6).prop_map(Reply::Silent),
+        prop_oneof![Just(410), Just(422), Just(429), Just(500), Just(403)]
+            .prop_map(|code| Reply::Status(code, 1)),
+        Just(Reply::Never),
+        Just(Reply::Broken),
+        Just(Reply::Lines(Vec::new())),
+        Just(Reply::Lines(vec![
+            json!({"type": "ERROR", "object": status(410, 0)})
+        ])),
+        Just(Reply::Lines(vec![json!("no event")])),
+    ];
+    prop_oneof![
+        4 => (0_u8..6, any::<bool>()).prop_map(|(name, inject)| Act::Set(name, inject)),
+        2 => (0_u8..6).prop_map(Act::Delete),
+        1 => Just(Act::Compact),
+        1 => Just(Act::HangUp),
+        2 => (0_u16..30_000).prop_map(Act::Wait),
+        3 => fault.prop_map(Act::Fault),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever fails, in whatever order: the view is what the cluster is as soon as nothing fails.
+    #[test]
+    fn the_view_is_the_cluster_in_the_end(
+        acts in prop::collection::vec(act(), 0..40),
+        streams in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let server = three([]);
+        server.0.lock().streams = streams;
+        let _inside = runtime.enter();
+        runtime.block_on(Followed::new(server).run(async |followed| {
+            let server = &followed.server;
+            for act in acts {
+                match act {
+                    Act::Set(name, inject) => {
+                        server.set(&format!("n{name}"), inject.then_some("enabled"));
+                    }
+                    Act::Delete(name) => server.delete(&format!("n{name}")),
+                    Act::Compact => server.compact(),
+                    Act::HangUp => server.hang_up(),
+                    Act::Wait(milliseconds) => {
+                        sleep(Duration::from_millis(milliseconds.into())).await;
+                    }
+                    Act::Fault(reply) => server.0.lock().script.push_back(reply),
+                }
+            }
+            server.0.lock().script.clear();
+            followed.agrees().await;
+            sleep(Duration::from_secs(200)).await;
+            assert!(followed.is_right() && followed.is_current());
+        }));
+    }
+}
