@@ -114,23 +114,30 @@ impl Pod {
     pub(super) fn with(
         number: usize,
         vocabulary: &Vocabulary,
-        names: &[String],
+        known: &[Known],
         draw: &mut Draw,
     ) -> Self {
-        let mut taken = BTreeSet::new();
         let mut containers = Vec::new();
-        for name in names {
-            if draw.chance(50) && taken.insert(name) {
-                containers.push(Container {
-                    name: name.clone(),
-                    image: if draw.chance(20) {
-                        "auto"
-                    } else {
-                        "example.com/proxy:1"
-                    },
-                    kind: *draw.pick(&[Kind::Plain, Kind::Init, Kind::Init, Kind::Native]),
-                });
+        for one in known {
+            if !draw.chance(60) {
+                continue;
             }
+            let usual: &[Kind] = if one.is_init {
+                &[Kind::Init]
+            } else {
+                &[Kind::Plain, Kind::Native]
+            };
+            let any = [Kind::Plain, Kind::Init, Kind::Native];
+            let kinds = if draw.chance(80) { usual } else { &any };
+            containers.push(Container {
+                name: one.name.clone(),
+                image: if draw.chance(15) {
+                    "auto"
+                } else {
+                    "example.com/proxy:1"
+                },
+                kind: *draw.pick(kinds),
+            });
         }
         Self {
             shape: Shape::drawn(draw, true),
@@ -201,15 +208,30 @@ impl Pod {
     }
 }
 
-/// Names of all containers that injectors add.
-pub(super) fn containers(injectors: &Injectors) -> Vec<String> {
-    let mut names = BTreeSet::new();
+/// A container that an injector adds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Known {
+    name: String,
+    is_init: bool,
+}
+
+/// All containers that injectors add.
+pub(super) fn containers(injectors: &Injectors) -> Vec<Known> {
+    let mut known = BTreeSet::new();
     for set in injectors.iter().flat_map(|one| &one.profile.meshed) {
-        names.extend(set.init.iter().cloned());
-        names.extend(set.sidecar.iter().map(|name| match name {
+        let init = set.init.iter().cloned();
+        let sidecar = set.sidecar.iter().map(|name| match name {
             ContainerName::Exact(name) => name.clone(),
             ContainerName::Prefix(start) => format!("{start}one"),
+        });
+        known.extend(init.map(|name| Known {
+            name,
+            is_init: true,
+        }));
+        known.extend(sidecar.map(|name| Known {
+            name,
+            is_init: false,
         }));
     }
-    names.into_iter().collect()
+    known.into_iter().collect()
 }

@@ -77,6 +77,7 @@ fn list(more: &str) -> String {
 struct Compared {
     asked: usize,
     wrongs: Vec<Wrong>,
+    passed: usize,
     refused: usize,
     difference: Option<String>,
 }
@@ -96,11 +97,12 @@ impl Compared {
             .filter_map(|one| one.difference.as_ref())
             .collect();
         let asked: usize = found.iter().map(|one| one.asked).sum();
+        let passed: usize = found.iter().map(|one| one.passed).sum();
         let refused: usize = found.iter().map(|one| one.refused).sum();
         figures(&format!(
             "fidelity: rendered {} pairs; {configurations} configurations asked {asked} times: {} \
-             narrower, {} wider, {} twice; {policies} policies refused {refused} times: {} \
-             differences from the check; {origin}",
+             narrower, {} wider, {} twice; {policies} policies refused {refused} \
+             times and passed {passed} sidecars: {} differences from the check; {origin}",
             found.len(),
             of(Problem::Narrower),
             of(Problem::Wider),
@@ -111,10 +113,14 @@ impl Compared {
         let first: Vec<&String> = first.chain(differences.into_iter().take(8)).collect();
         assert!(first.is_empty(), "{origin}\n{first:#?}");
         // Neither always nor never.
-        for (met, each) in [(asked, configurations), (refused, policies)] {
+        for (met, each) in [
+            (asked, configurations),
+            (refused, policies),
+            (passed, policies),
+        ] {
             let all = found.len() * each;
             assert!(
-                (all / 20..all * 3 / 4).contains(&met),
+                (all / 50..all * 3 / 4).contains(&met),
                 "{origin}: {met} of {all}"
             );
         }
@@ -306,11 +312,13 @@ impl World {
             assert!(answer.is_allowed(), "{answer:?}");
             let pair = (*namespace, pod, json.as_str());
             let (asked, wrongs) = this.recorder.asked(configurations, pair);
-            let (wanted, found) = (verdicts::refusing(&alone, pair), verdicts::warning(&answer));
+            let [passed, wanted] = verdicts::passing_and_refusing(&alone, pair);
+            let found = verdicts::warning(&answer);
             let warnings = &answer.warnings;
             Compared {
                 asked,
                 wrongs,
+                passed: passed.len(),
                 refused: wanted.len(),
                 difference: (wanted != found).then(|| {
                     let sides = format!("check: {wanted:?}, policies: {found:?}");

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::verdicts::{self, Alone};
 use super::{World, entry, presets};
 use crate::lab::fidelity::marks::{Marks, Vocabulary};
-use crate::lab::fidelity::pairs::{Namespace, Pod, containers};
+use crate::lab::fidelity::pairs::{Known, Namespace, Pod, containers};
 use crate::lab::fidelity::{IN_FLIGHT, pool};
 use crate::support::figures;
 
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// Namespaces marked for one injector each, and what pods there may be like.
-    async fn places(&mut self, alone: &[Alone]) -> Vec<(Namespace, Vocabulary, Vec<String>)> {
+    async fn places(&mut self, alone: &[Alone]) -> Vec<(Namespace, Vocabulary, Vec<Known>)> {
         let mut places = Vec::new();
         for (number, one) in alone.iter().cycle().take(alone.len() * 6).enumerate() {
             let vocabulary = Vocabulary::with_sets(&one.injectors, &[]);
@@ -71,7 +71,7 @@ impl World {
     async fn denied(
         &mut self,
         alone: &[Alone],
-        places: &[(Namespace, Vocabulary, Vec<String>)],
+        places: &[(Namespace, Vocabulary, Vec<Known>)],
         count: usize,
     ) -> Vec<(Kind, String)> {
         let pairs = (0..count).map(|number| {
@@ -85,7 +85,8 @@ impl World {
         let this = &*self;
         let tried = stream::iter(&pairs).map(async |(namespace, pod)| {
             let (answer, json) = this.tried(namespace, pod).await;
-            let refusing = verdicts::refusing(alone, (namespace, pod, &json));
+            let pair = (*namespace, pod, json.as_str());
+            let [_, refusing] = verdicts::passing_and_refusing(alone, pair);
             let denied = verdicts::denying(&answer);
             let is_same = match denied {
                 Some((policy, _)) => refusing.contains(policy),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use meshgate::decision::pod::PodView;
-use meshgate::decision::{Looked, Readiness, check, requirement};
+use meshgate::decision::{Looked, Readiness, Verdict, check, requirement};
 use meshgate::injector::Injectors;
 use meshgate::render::{Settings, policy};
 use serde_json::{Value, json};
@@ -30,26 +30,36 @@ impl Alone {
         }
     }
 
-    /// Whether the check refuses the pod.
-    fn refuses(&self, namespace: &Namespace, pod: &Pod, json: &str) -> bool {
-        let view = PodView::read(json, self.injectors.keys()).unwrap();
+    /// What the check says; nothing if the injector is not required.
+    fn verdict(&self, namespace: &Namespace, pod: &Pod, json: &str) -> Option<Verdict> {
+        let view = PodView::read(json, self.injectors.keys()).ok()?;
         if pod.is_exempt(&view, namespace, &self.injectors) {
-            return false;
+            return None;
         }
         let place = namespace.view(&self.injectors);
         let requirement = requirement::of(&view, &place, &self.injectors);
         let ready = |_: &_| Readiness::Usable(Looked::Assumed);
-        !check::decide(&view, &requirement, ready).verdict.allows()
+        let verdict = check::decide(&view, &requirement, ready).verdict;
+        (!requirement.claims.is_empty()).then_some(verdict)
     }
 }
 
-/// Policies whose check refuses the pod.
-pub(super) fn refusing<'a>(
+/// Policies whose check passes the pod that is to hold their sidecar, and those whose check
+/// refuses it.
+pub(super) fn passing_and_refusing<'a>(
     all: &'a [Alone],
     (namespace, pod, json): (&Namespace, &Pod, &str),
-) -> BTreeSet<&'a str> {
-    let refusing = all.iter().filter(|one| one.refuses(namespace, pod, json));
-    refusing.map(|one| one.policy.as_str()).collect()
+) -> [BTreeSet<&'a str>; 2] {
+    [true, false].map(|allows| {
+        let is_so = |one: &&Alone| {
+            let verdict = one.verdict(namespace, pod, json);
+            verdict.is_some_and(|verdict| verdict.allows() == allows)
+        };
+        all.iter()
+            .filter(is_so)
+            .map(|one| one.policy.as_str())
+            .collect()
+    })
 }
 
 /// Policies whose bindings warned.
