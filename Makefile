@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load bench-decision bench bench-peers bench-view fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load fidelity bench-decision bench bench-peers bench-view fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -61,6 +61,9 @@ deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 
 load: ## The tests of replacement and of hostile clients, ten times as long, with their figures
 	MESHGATE_LOAD_FACTOR=10 $(CARGO) test --locked --test it -- --nocapture --test-threads 1 replacement:: hostile::
+
+fidelity: lab ## What injectors do against what profiles say, on PAIRS=20000 random pairs each, with the counts
+	MESHGATE_FIDELITY_PAIRS=$(or $(PAIRS),20000) $(CARGO) test --locked --test it -- --nocapture lab::fidelity
 
 bless: ## Write the shipped JSON Schema and snapshots anew
 	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset

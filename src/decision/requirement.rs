@@ -147,8 +147,8 @@ impl<'a> Requirement<'a> {
 
 /// The rule that decides. In an injector's own namespace only what the pod itself says can
 /// require it, or meshgate and the injector could wait for each other (design section 7): marks
-/// of the namespace ask for nothing. One that switches the injector off still does, as nobody
-/// would inject then.
+/// of the namespace ask for nothing. They still say who injects a pod that asks, or that nobody
+/// does.
 fn decide<'a>(injector: &'a Injector, marks: Marks<'a>, is_own: bool) -> Option<&'a Rule> {
     if !is_own {
         return injector.first_match(&marks);
@@ -161,10 +161,13 @@ fn decide<'a>(injector: &'a Injector, marks: Marks<'a>, is_own: bool) -> Option<
     if asked.then == Outcome::NotRequired {
         return Some(asked);
     }
-    let switched_off = injector
-        .first_match(&marks)
-        .filter(|r| r.then == Outcome::NotRequired);
-    switched_off.or_else(|| asked.is_asked_by_pod().then_some(asked))
+    let marked = injector.first_match(&marks);
+    match marked.map(|rule| rule.then) {
+        Some(Outcome::NotRequired) => marked,
+        _ if !asked.is_asked_by_pod() => None,
+        Some(Outcome::Required) if asked.then == Outcome::Required => marked,
+        Some(Outcome::Required | Outcome::Invalid) | None => Some(asked),
+    }
 }
 
 /// Whether the same pod without any keys would have to hold the sidecar.

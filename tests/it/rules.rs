@@ -124,7 +124,12 @@ fn decide<'p>(profile: &'p Value, world: &World) -> Option<(usize, &'p Value)> {
     }
     match first(profile, world) {
         Some((number, off)) if off["then"] == "notRequired" => Some((number, off)),
-        _ => asked_by_pod(rule).then_some((number, rule)),
+        _ if !asked_by_pod(rule) => None,
+        // The pod asks; the namespace may still say which instance it gets.
+        Some((number, marked)) if marked["then"] == "required" && rule["then"] == "required" => {
+            Some((number, marked))
+        }
+        _ => Some((number, rule)),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::supervisor::built;
 use super::{Guest, Lab, PATIENCE, UNGUARDED, User, pod, within};
@@ -13,6 +13,7 @@ use super::{Guest, Lab, PATIENCE, UNGUARDED, User, pod, within};
 const NAMESPACE: &str = "dapr-system";
 const SERVICE: &str = "dapr-sidecar-injector";
 const INJECTOR: &str = "dapr-injector";
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 /// Where the injector reads its token, whatever it is told: a fixed path.
 const TOKEN_FOLDER: &str = "/run/secrets/dapr.io/sentrytoken";
@@ -154,11 +155,49 @@ impl<'l> Dapr<'l> {
             self.lab.add(INJECTOR, &self.injector).await;
             self.was_started = true;
         }
-        let asks = pod(
-            &[],
-            &[("dapr.io/enabled", "true"), ("dapr.io/app-id", "web")],
-        );
-        self.lab.injects(UNGUARDED, &asks, "daprd").await;
+        self.lab.injects(UNGUARDED, &asks(), "daprd").await;
+    }
+
+    /// Starts as many more injectors, and has each called for the namespaces that carry its number
+    /// as this label. One reads its Configuration for each pod, and its client lets it do so five
+    /// times a second.
+    pub(crate) async fn share_out(&self, label: &str, count: usize) {
+        let path = format!("{WEBHOOKS}/dapr-sidecar-injector");
+        let mut configuration = self.lab.get(&path).await.unwrap();
+        let entries = configuration["webhooks"].as_array_mut().unwrap();
+        let first = entries[0].clone();
+        entries[0]["namespaceSelector"] =
+            json!({"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]});
+        let mut started = Vec::new();
+        for number in 0..count {
+            let [port, health] = self.lab.ports().await;
+            let mut guest = self.injector.clone();
+            for (flag, port) in [("--port=", port), ("--healthz-port=", health)] {
+                let own = guest.args.iter_mut().find(|arg| arg.starts_with(flag));
+                *own.unwrap() = format!("{flag}{port}");
+            }
+            let name = format!("{INJECTOR}-{number}");
+            started.push(async move { self.lab.add(&name, &guest).await });
+            let mut entry = first.clone();
+            entry["name"] = json!(format!("number-{number}.sidecar-injector.dapr.io"));
+            entry["clientConfig"]["service"]["port"] = json!(port);
+            entry["namespaceSelector"] = json!({"matchLabels": {label: number.to_string()}});
+            // Who waits for a turn too long is to say so.
+            entry["timeoutSeconds"] = json!(30);
+            entry["failurePolicy"] = json!("Fail");
+            entries.push(entry);
+        }
+        futures::future::join_all(started).await;
+        configuration["metadata"]["managedFields"] = json!(null);
+        self.lab.apply_whole(&configuration.to_string()).await;
+        for number in 0..count {
+            let number = number.to_string();
+            let namespace = self
+                .lab
+                .namespace("shared-out", &[(label, &number)], &[])
+                .await;
+            self.lab.injects(&namespace, &asks(), "daprd").await;
+        }
     }
 
     /// Ends the injector at once.
@@ -201,6 +240,12 @@ impl<'l> Dapr<'l> {
             folder: None,
         }
     }
+}
+
+/// A pod that it injects.
+fn asks() -> Value {
+    let annotations = [("dapr.io/enabled", "true"), ("dapr.io/app-id", "web")];
+    pod(&[], &annotations)
 }
 
 /// The same program with the token where it looks for it: in a mount namespace of its own, which

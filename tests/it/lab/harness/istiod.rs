@@ -145,6 +145,14 @@ impl<'l> Istiod<'l> {
         self.lab.apply_whole(&self.adapted(&text, None)).await;
     }
 
+    /// Has it called also for pods where neither they nor their namespace say anything.
+    pub(crate) async fn act_by_default(&self) {
+        let more = ["values.sidecarInjectorWebhook.enableNamespacesByDefault=true"];
+        let text = self.manifest(&more).await;
+        let documents = self.adapted(&text, Some(KINDS));
+        self.lab.apply_whole(&documents).await;
+    }
+
     fn webhooks(&self) -> String {
         format!("istio-sidecar-injector{}", self.suffix())
     }

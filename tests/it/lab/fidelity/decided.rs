@@ -1,0 +1,100 @@
+//! What meshgate says of a pair, and the differences from an injector that are meant.
+
+use meshgate::injector::Injectors;
+
+use super::OWN;
+use super::pairs::{Namespace, Pod, Shape};
+
+/// What meshgate says of a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// No rule is asked.
+    Exempt,
+    NotRequired,
+    /// A value that the injector does not know: it would never inject.
+    Invalid,
+    /// Required, and no such injector or revision is installed: refused until it is.
+    NotThere,
+    /// Required of whoever is behind this Service.
+    Required(String),
+}
+
+/// A difference that is meant.
+pub(super) struct Decision {
+    /// As `docs/profiles.md` says it.
+    pub(super) text: &'static str,
+    pub(super) covers: fn(&Pair<'_>) -> bool,
+    /// A namespace, a shape, and what is put before the value by which a pod asks for the injector.
+    pub(super) example: (&'static str, Shape, &'static str),
+}
+
+/// Somebody injected, and who it was cannot be seen.
+pub(super) const UNSEEN: &str = "?";
+
+/// One comparison.
+pub(super) struct Pair<'p> {
+    pub(super) injectors: &'p Injectors,
+    pub(super) namespace: &'p Namespace,
+    pub(super) pod: &'p Pod,
+    pub(super) word: Word,
+    /// The Service of the injector that put its sidecar in.
+    pub(super) injected_by: Option<String>,
+}
+
+impl Pair<'_> {
+    pub(super) fn agrees(&self) -> bool {
+        match (&self.word, &self.injected_by) {
+            (Word::Required(service), Some(by)) => service == by || by == UNSEEN,
+            (Word::Required(_), None) => false,
+            (Word::Exempt | Word::NotRequired | Word::Invalid | Word::NotThere, by) => by.is_none(),
+        }
+    }
+
+    fn is_injected_unasked(&self, word: &Word) -> bool {
+        self.word == *word && self.injected_by.is_some()
+    }
+
+    fn is_at_home(&self) -> bool {
+        let mut all = self.injectors.iter();
+        all.any(|one| one.profile.service.namespace == self.namespace.name)
+    }
+}
+
+pub(super) const WINDOWS: Decision = Decision {
+    text: "Windows pods are exempt, although an injector may put its Linux proxy into them: it \
+           would never start there.",
+    covers: |pair| pair.is_injected_unasked(&Word::Exempt) && pair.pod.shape.is_windows(),
+    example: ("example", Shape::WindowsBySelector, ""),
+};
+
+pub(super) const EXCLUDED: Decision = Decision {
+    text: "In excluded namespaces nothing is looked at, although an injector may act there.",
+    covers: |pair| {
+        pair.is_injected_unasked(&Word::Exempt) && pair.injectors.excludes(&pair.namespace.name)
+    },
+    example: (OWN, Shape::Plain, ""),
+};
+
+pub(super) const HOME: Decision = Decision {
+    text: "In an injector's own namespace its marks on the namespace ask for nothing, although \
+           the injector may go by them: it would wait for itself.",
+    covers: |pair| pair.is_injected_unasked(&Word::NotRequired) && pair.is_at_home(),
+    example: ("istio-system", Shape::Plain, ""),
+};
+
+pub(super) const SPACES: Decision = Decision {
+    text: "A value counts with the spaces around it, although Dapr cuts them off `dapr.io/enabled`.",
+    covers: |pair| {
+        let value = pair.pod.marks.annotations.get("dapr.io/enabled");
+        pair.is_injected_unasked(&Word::NotRequired)
+            && value.is_some_and(|value| value.trim() != value)
+    },
+    example: ("example", Shape::Plain, " "),
+};
+
+pub(super) const HOST_NETWORK: Decision = Decision {
+    text: "Pods on the host network are exempt, although an injector may act on them, as Dapr does: \
+           what runs a node's network must never wait for a mesh.",
+    covers: |pair| pair.is_injected_unasked(&Word::Exempt) && pair.pod.shape == Shape::HostNetwork,
+    example: ("example", Shape::HostNetwork, ""),
+};
