@@ -50,8 +50,9 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	$(CARGO) build --locked --profile dist --bins --examples
 	target/dist/examples/bench-http --peer target/peers/controller-runtime
 
-bench-view: lab ## What the view of a large cluster costs in memory (debug build; PROFILE=dist for what images carry)
-	$(CARGO) test --locked $(if $(PROFILE),--profile $(PROFILE)) --test it -- --ignored --nocapture lab::view_memory
+bench-view: lab ## What the view of a large cluster costs in memory
+	$(CARGO) build --release --locked --bins
+	MESHGATE_PROGRAM=$(CURDIR)/target/release/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
 
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run

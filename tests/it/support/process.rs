@@ -1,5 +1,6 @@
 //! The built program as a process of its own, with certificates made for it. Killed when dropped.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -46,6 +47,12 @@ impl Default for Start<'_> {
             certificates: &|folder, authority| write_pair(folder, &issue(authority)),
         }
     }
+}
+
+/// What the tests were built with, or the program that a benchmark names.
+fn program() -> OsString {
+    let named = std::env::var_os("MESHGATE_PROGRAM");
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_meshgate").into())
 }
 
 impl Process {
@@ -139,7 +146,7 @@ impl Start<'_> {
                 &configuration,
             ],
         };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_meshgate"))
+        let mut child = Command::new(program())
             .arg("serve")
             .args(source)
             .arg("--certs-dir")
