@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load fidelity bench-decision bench bench-peers bench-view fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-cluster fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,11 +54,19 @@ bench-view: lab ## What the view of a large cluster costs in memory
 	$(CARGO) build --release --locked --bins
 	MESHGATE_PROGRAM=$(CURDIR)/target/release/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
 
+bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon after its injector a pod comes
+	$(CARGO) build --locked --release --bins
+	$(CARGO) build --locked --example lab --example injector --example bench-cluster
+	target/debug/examples/bench-cluster target/release/meshgate
+
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run
 
 deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
+
+faults: lab ## The test of what fails around a registered meshgate with etcd stopped for a whole minute, and its figures
+	MESHGATE_LOAD_FACTOR=4 $(CARGO) test --locked --test it -- --nocapture lab::faults
 
 load: ## The tests of replacement and of hostile clients, ten times as long, with their figures
 	MESHGATE_LOAD_FACTOR=10 $(CARGO) test --locked --test it -- --nocapture --test-threads 1 replacement:: hostile::

@@ -6,7 +6,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(200);
 /// Small, so that a view is right again within seconds of the API server's return; five kinds of
 /// three replicas are then some ten tries a second, each of which costs next to nothing.
-const LONGEST: Duration = Duration::from_secs(3);
+const LONGEST: Duration = Duration::from_secs(2);
 /// Most that a server may make us wait by its `Retry-After`.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
 

@@ -5,6 +5,7 @@ pub(crate) mod harness;
 
 mod control_plane;
 mod dapr;
+mod faults;
 mod fidelity;
 mod istio;
 mod readme;

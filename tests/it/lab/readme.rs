@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::harness::{PATIENCE, supervisor_program};
+use super::harness::{PATIENCE, example};
 
 /// A command and the lines that the README shows after it.
 struct Step {
@@ -84,7 +84,7 @@ fn fits(shown: &str, line: &str) -> bool {
 }
 
 async fn in_lab_shell(script: &str) -> String {
-    let mut shell = Command::new(supervisor_program())
+    let mut shell = Command::new(example("lab"))
         .arg("shell")
         .env("SHELL", "/bin/sh")
         .stdin(Stdio::piped())

@@ -81,7 +81,7 @@ fn start_injector(plane: &mut ControlPlane, programs: &Path, port: u16, stop: &S
     let ca = certs.join("ca.crt");
     wait(plane, index, stop, || ca.exists())?;
     let bundle = STANDARD.encode(std::fs::read(&ca)?);
-    let objects = include_str!("linkerd.yaml")
+    let objects = include_str!("../injector/linkerd.yaml")
         .replace("PORT", &port.to_string())
         .replace("BUNDLE", &bundle);
     apply(plane, &objects)

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::process::Command;
@@ -86,6 +87,11 @@ impl<'l> Meshgate<'l> {
     /// What it has written so far.
     pub(crate) fn log(&self) -> String {
         self.lab.log_of(&self.name)
+    }
+
+    /// The folder of its certificates and their CA.
+    pub(crate) fn certs(&self) -> PathBuf {
+        self.lab.folder_of(&self.name).join("certs")
     }
 
     /// The text of its metrics.

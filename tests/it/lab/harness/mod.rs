@@ -8,6 +8,7 @@ mod dapr;
 mod guests;
 mod istiod;
 mod kubectl;
+mod linkerd;
 mod meshgate;
 mod objects;
 mod pods;
@@ -29,9 +30,10 @@ pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
 pub(crate) use self::kubectl::{Outcome, User};
+pub(crate) use self::linkerd::LINKERD;
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
-pub(crate) use self::supervisor::{Options, Supervisor, supervisor_program};
+pub(crate) use self::supervisor::{Options, Supervisor, example};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

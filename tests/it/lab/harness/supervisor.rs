@@ -116,7 +116,7 @@ pub(crate) fn built() -> PathBuf {
 }
 
 fn command(options: &Options) -> Command {
-    let mut command = Command::new(supervisor_program());
+    let mut command = Command::new(example("lab"));
     command.arg("run").arg("--lab").arg(built());
     if !options.only.is_empty() {
         command.arg("--only").arg(options.only.join(","));
@@ -127,11 +127,11 @@ fn command(options: &Options) -> Command {
     command
 }
 
-/// The supervisor's program, as its sources are now, beside that of its stand-in injector: cargo builds examples for all tests, but not
-/// for `--test it` alone.
-pub(crate) fn supervisor_program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
+/// An example program, as its sources are now: cargo builds examples for all tests, but not for
+/// `--test it` alone.
+pub(crate) fn example(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
         // The test is in target/PROFILE/deps.
         let own = std::env::current_exe().unwrap();
         let profile = own.ancestors().nth(2).unwrap();
@@ -147,6 +147,7 @@ pub(crate) fn supervisor_program() -> &'static Path {
             .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "cargo build: {errors}");
-        profile.join("examples/lab")
-    })
+        profile.join("examples")
+    });
+    folder.join(name)
 }
