@@ -92,8 +92,9 @@ impl Admission {
         bad_call.into_response()
     }
 
-    /// `None` if the answer depends on the namespace and the view does not hold it, or may hold an
-    /// old version of it (case 62).
+    /// `None` if the answer depends on the namespace and the view does not hold it, may hold an old
+    /// version of it (case 62), or would say that nothing is required: the API server asks about
+    /// pods that require something, so that the view may be older than what it knows.
     fn answer_from_view(&self, hook: Hook, request: &Request<'_>, path: &str) -> Option<Answer> {
         let store = self.cluster.read();
         let patched = match hook {
@@ -108,10 +109,15 @@ impl Admission {
         Some(match self.pod_to_judge(store, request) {
             Err(decision) => Answer::new(hook, request, None, &decision),
             Ok(pod) => {
-                let is_current = self.cluster.freshness().is_current(Kind::Namespace);
+                let freshness = self.cluster.freshness();
                 let known = store.namespace(request.namespace());
-                let namespace = known.filter(|_| is_current)?;
+                let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
                 let decision = judge(hook, store, &pod, namespace);
+                let is_in_doubt =
+                    requires_nothing(&decision) && freshness.is_followed(Kind::Namespace);
+                if is_in_doubt {
+                    return None;
+                }
                 Answer::new(hook, request, Some(&pod), &decision)
             }
         })
@@ -140,15 +146,19 @@ impl Admission {
             Ok(Err(LookupError::NotFound)) => {
                 Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
             }
-            // Nobody can be asked: what was known is old, and the best there is (case 61).
-            Ok(Err(problem)) => match store.namespace(name) {
-                Some(namespace) => judge(hook, &store, &pod, namespace),
-                None => Decision::namespace_unknown(name, &problem.to_string()),
-            },
-            Err(_) => match store.namespace(name) {
-                Some(namespace) => judge(hook, &store, &pod, namespace),
-                None => Decision::deadline_exceeded(name),
-            },
+            // Nobody can be asked: what was known is old, and the best there is (case 61), unless it
+            // says that nothing is required, which it would say as well if it were too old.
+            failed => {
+                let known = store.namespace(name);
+                let old = known.map(|namespace| judge(hook, &store, &pod, namespace));
+                match (old.filter(|old| !requires_nothing(old)), failed) {
+                    (Some(old), _) => old,
+                    (None, Ok(Err(problem))) => {
+                        Decision::namespace_unknown(name, &problem.to_string())
+                    }
+                    (None, _) => Decision::deadline_exceeded(name),
+                }
+            }
         };
         Answer::new(hook, request, Some(&pod), &decision)
     }
@@ -179,6 +189,12 @@ impl Admission {
         }
         Ok(pod)
     }
+}
+
+/// Whether a pod is let in for want of a rule that requires anything.
+fn requires_nothing(decision: &Decision<'_>) -> bool {
+    let is_for_want_of_rules = matches!(decision.reason, Reason::NotRequired | Reason::PodOptOut);
+    decision.verdict.allows() && is_for_want_of_rules
 }
 
 /// Asks the rules, and then gate or check.

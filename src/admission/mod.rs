@@ -21,6 +21,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::cluster::Cluster;
 use crate::cluster::live::Live;
 use crate::metrics::{Hook, Metrics};
+use crate::render::path;
 
 use self::bad_call::BadCall;
 use self::record::RefusalLog;
@@ -55,10 +56,10 @@ impl Admission {
 /// meshgate finds out whether the API server reaches it).
 pub fn router(admission: Arc<Admission>) -> Router {
     Router::new()
-        .route("/mutate/pods", any(gate))
-        .route("/validate/pods", any(check))
-        .route("/mutate/namespaces", any(namespaces))
-        .route("/mutate/reach/{proof}", any(reach))
+        .route(path::GATE, any(gate))
+        .route(path::CHECK, any(check))
+        .route(path::NAMESPACES, any(namespaces))
+        .route(&format!("{}/{{proof}}", path::REACH), any(reach))
         .fallback(wrong_path)
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(admission)

@@ -71,6 +71,12 @@ impl Freshness {
         self.kinds.write().entry(kind).or_default();
     }
 
+    /// Whether the kind is followed over a network, where changes are heard of later than by the API
+    /// server itself, and much later if the connection is silent.
+    pub fn is_followed(&self, kind: Kind) -> bool {
+        self.kinds.read().contains_key(&kind)
+    }
+
     /// Whether what the view holds of a kind is what the cluster has, as far as anybody knows.
     pub fn is_current(&self, kind: Kind) -> bool {
         let kinds = self.kinds.read();
