@@ -39,6 +39,10 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvFilterText(String);
 
+/// What libraries say of failures that we say ourselves, in our words. Whoever names them in the filter
+/// hears them.
+const QUIET: &str = "kube_client=error,kube_runtime=error";
+
 /// A log that could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
@@ -65,7 +69,7 @@ pub struct LogGuard {
 ///
 /// When it has been called before, or the filter does not parse.
 pub fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
-    let filter = EnvFilter::try_new(&args.log_level.0)?;
+    let filter = EnvFilter::try_new(format!("{QUIET},{}", args.log_level.0))?;
     let terminal = io::stderr().is_terminal();
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
     let (writer, worker) = NonBlockingBuilder::default()

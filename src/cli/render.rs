@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use crate::certs::pair;
+use crate::controllers::args::WebhookUrl;
 use crate::injector::Injectors;
 use crate::render::{self, Client, Enforcement, FailurePolicy, MirrorForm, Rendered, Settings};
 
@@ -56,8 +58,8 @@ pub(super) struct RenderArgs {
     config: Option<PathBuf>,
 
     /// Where the API server calls meshgate, without a path
-    #[arg(long, value_name = "https://HOST:PORT", conflicts_with = "service", value_parser = url)]
-    webhook_url: Option<String>,
+    #[arg(long, value_name = "https://HOST:PORT", conflicts_with = "service")]
+    webhook_url: Option<WebhookUrl>,
 
     /// The Service by which the API server calls meshgate [default: meshgate in --namespace]
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", value_parser = service)]
@@ -123,18 +125,6 @@ enum FailurePolicyArg {
 enum Output {
     Yaml,
     Json,
-}
-
-fn url(text: &str) -> Result<String, String> {
-    let host = text
-        .strip_prefix("https://")
-        .map(|rest| rest.trim_end_matches('/'));
-    match host {
-        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => {
-            Ok(format!("https://{host}"))
-        }
-        _ => Err("expected https://HOST:PORT without a path".to_owned()),
-    }
 }
 
 fn service(text: &str) -> Result<Client, String> {
@@ -216,7 +206,7 @@ fn write(rendered: &Rendered, directory: &Path) -> anyhow::Result<()> {
 
 fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
     let client = match (&args.webhook_url, &args.service) {
-        (Some(url), _) => Client::Url(url.clone()),
+        (Some(url), _) => Client::Url(url.to_string()),
         (None, Some(service)) => service.clone(),
         (None, None) => Client::Service {
             namespace: args.namespace.clone(),
@@ -226,7 +216,10 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
     };
     let read = |path: &PathBuf| {
         let name = path.display();
-        std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))
+        let pem =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))?;
+        pair::read_chain(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
+        anyhow::Ok(pem)
     };
     let writers = if args.writers.is_empty() {
         vec![format!(

@@ -113,8 +113,9 @@ impl FromStr for WebhookUrl {
         let Ok(parsed) = authority.parse::<axum::http::uri::Authority>() else {
             return problem("found no host");
         };
-        if parsed.host().is_empty() || (parsed.port_u16().is_none() && authority.ends_with(':')) {
-            return problem("found no host, or a colon without a port");
+        let has_port = authority.len() > parsed.host().len();
+        if parsed.host().is_empty() || has_port && parsed.port_u16().is_none_or(|port| port == 0) {
+            return problem("found no host, or no port from 1 to 65535 behind the colon");
         }
         Ok(Self {
             url: format!("https://{authority}"),
@@ -147,6 +148,9 @@ mod tests {
             "https://a:1/x",
             "https://a:1?x",
             "https://a:",
+            "https://a:0",
+            "https://a:99999",
+            "https://[::1]:99999",
             "https://u@a:1",
             "https://a b",
         ] {

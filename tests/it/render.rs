@@ -218,6 +218,10 @@ fn what_cannot_be_rendered_is_said() {
             "expected https://HOST:PORT without a path",
         ),
         (
+            &["registration", "--webhook-url", "https://a:99999"],
+            "no port from 1 to 65535",
+        ),
+        (
             &["registration", "--service", "a"],
             "expected NAMESPACE/NAME or NAMESPACE/NAME:PORT",
         ),
@@ -232,6 +236,10 @@ fn what_cannot_be_rendered_is_said() {
         (
             &["registration", "--ca", "no/such"],
             "cannot read --ca no/such",
+        ),
+        (
+            &["registration", "--ca", "Cargo.toml"],
+            "cannot use --ca Cargo.toml",
         ),
     ] {
         let (code, out, err) = render(arguments);

@@ -222,7 +222,11 @@ impl Leaf {
     }
 }
 
-fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
+/// The certificates of a PEM file, at least one.
+///
+/// # Errors
+/// It is not PEM, or holds no certificate.
+pub fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
     let blocks = pem::blocks(pem).map_err(PairError::CertificateNotPem)?;
     let found = labels(&blocks);
     let chain: Vec<_> = blocks
