@@ -1,6 +1,6 @@
 //! What meshgate writes into the cluster: level-based loops, each with a pure plan and acts apart.
 //!
-//! Knows nothing of HTTP. A new controller is a file or folder here and a row in [`ALL`].
+//! Knows nothing of HTTP. A new controller is a file or folder here and a row in `ALL`.
 //!
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.

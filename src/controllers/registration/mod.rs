@@ -1,7 +1,7 @@
 //! Writes the registration, arms it once the API server has reached us, and keeps it so.
 //!
 //! One loop: look, plan, write, look again until nothing is left to do; then wait until one of our
-//! objects or our namespace changes, and at most for [`RESYNC`].
+//! objects or our namespace changes, and at most for `RESYNC`.
 
 mod act;
 mod contains;
