@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use crate::render::{self, REACH_ENTRY};
+use crate::render::{self, FailurePolicy, REACH_ENTRY};
 
 use super::terms::{self, entry_of};
 
@@ -73,7 +73,11 @@ pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
         let live = live.and_then(|live| entry_of(live, &entry["name"]));
         match live.filter(|live| live["failurePolicy"] == FAIL) {
             Some(armed) => entry["clientConfig"] = armed["clientConfig"].clone(),
-            None => entry["failurePolicy"] = json!("Ignore"),
+            None => {
+                let open = FailurePolicy::Ignore;
+                entry["failurePolicy"] = json!(open.as_str());
+                entry["timeoutSeconds"] = json!(open.timeout_seconds());
+            }
         }
     }
 }
@@ -120,7 +124,13 @@ mod tests {
     use crate::render::REACH_ENTRY;
 
     fn entry(name: &str, url: &str, policy: &str) -> Value {
-        json!({"name": name, "clientConfig": {"url": url}, "failurePolicy": policy})
+        let seconds = if policy == "Fail" { 5 } else { 2 };
+        json!({
+            "name": name,
+            "clientConfig": {"url": url},
+            "failurePolicy": policy,
+            "timeoutSeconds": seconds,
+        })
     }
 
     #[test]
