@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::controllers::kind::{Id, Kind};
-use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER};
+use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
 
 use super::contains::contains;
 use super::{entries, terms};
@@ -262,7 +262,7 @@ fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
 /// Whether somebody has said, with who and why, that they change this object on purpose.
 pub(super) fn is_broken(live: &Value) -> bool {
     let note = live["metadata"]["annotations"][BREAK_GLASS].as_str();
-    note.is_some_and(|note| !note.trim().is_empty())
+    note.is_some_and(guard::is_broken)
 }
 
 #[cfg(test)]

@@ -314,7 +314,7 @@ fn broken_glass_is_left_alone() {
         [id(Kind::MutatingWebhooks, CONFIGURATION)]
     );
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
-        live["metadata"]["annotations"][BREAK_GLASS] = json!(" ");
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane");
     });
     let mended = plan(&cluster.observed, &wanted_at("u"), SETTLED);
     assert_eq!((mended.actions.len(), mended.hands_off.len()), (1, 0));
