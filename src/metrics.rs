@@ -123,6 +123,7 @@ struct Registration {
     writes: Family<WriteLabels, Counter>,
     contended: Counter,
     namespaces_labelled: Counter,
+    namespaces_unlabelled: Gauge,
 }
 
 impl Registration {
@@ -148,6 +149,11 @@ impl Registration {
             "namespaces_labelled",
             "Namespaces whose labels did not say what their annotations say",
             own.namespaces_labelled.clone(),
+        );
+        registry.register(
+            "namespaces_unlabelled",
+            "Namespaces without a label that they should have, and that could not be written",
+            own.namespaces_unlabelled.clone(),
         );
         own
     }
@@ -334,6 +340,12 @@ impl Metrics {
     /// Counts a namespace whose labels were corrected.
     pub fn namespace_labelled(&self) {
         self.registration.namespaces_labelled.inc();
+    }
+
+    /// Sets how many namespaces lack a label that could not be written.
+    pub fn namespaces_unlabelled(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.registration.namespaces_unlabelled.set(count);
     }
 
     /// The OpenMetrics text.

@@ -39,8 +39,11 @@ pub(super) fn exit_code(done: anyhow::Result<Exit>) -> ExitCode {
         Err(error) => {
             let style = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
             let mut text = format!("{style}error{style:#}: {error}\n");
-            for cause in error.chain().skip(1) {
-                text.push_str(&format!("  because {cause}\n"));
+            // Some errors say in their own text what caused them.
+            for cause in error.chain().skip(1).map(ToString::to_string) {
+                if !text.contains(&cause) {
+                    text.push_str(&format!("  because {cause}\n"));
+                }
             }
             // Nobody is left to tell if standard error is closed.
             anstream::stderr().lock().write_all(text.as_bytes()).ok();

@@ -135,7 +135,7 @@ async fn remove(client: &Client, found: &Found, deadline: Instant) -> anyhow::Re
     }
     let mut left = removal::find(client).await?;
     while !left.has_more_than_owner() && !left.namespaces.is_empty() {
-        let problem = removal::unlabel(client, &left.namespaces).await;
+        let problem = removal::unlabel(client, &left.namespaces).await?;
         if let Some(problem) = problem.filter(|_| Instant::now() + PAUSE >= deadline) {
             return Err(problem.into());
         }

@@ -24,12 +24,12 @@ pub const DEADLINE: Duration = Duration::from_secs(35);
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The API server said no, or was not reached.
-    #[error("{what}: {}", said(source))]
+    #[error("{what}: {}", said(answer))]
     Call {
         /// What was tried.
         what: String,
-        /// What came back.
-        source: Box<kube::Error>,
+        /// What came back. No source of this error: its text has all of it, and once.
+        answer: Box<kube::Error>,
     },
     /// No answer came.
     #[error("{what}: no answer within {DEADLINE:?}")]
@@ -42,10 +42,10 @@ pub enum CallError {
 impl CallError {
     /// The HTTP status of the API server's answer, if there was one.
     pub fn code(&self) -> Option<u16> {
-        let Self::Call { source, .. } = self else {
+        let Self::Call { answer, .. } = self else {
             return None;
         };
-        if let kube::Error::Api(status) = &**source {
+        if let kube::Error::Api(status) = &**answer {
             return Some(status.code);
         }
         None
@@ -54,6 +54,11 @@ impl CallError {
     /// The object is not there (any more).
     pub fn is_gone(&self) -> bool {
         self.code() == Some(404)
+    }
+
+    /// A right is missing, or a policy refuses it: trying again does not help.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
     }
 
     /// Somebody else was quicker: look again.
@@ -72,9 +77,9 @@ pub async fn call<T>(
 ) -> Result<T, CallError> {
     match tokio::time::timeout(DEADLINE, future).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => Err(CallError::Call {
+        Ok(Err(answer)) => Err(CallError::Call {
             what: what(),
-            source: Box::new(source),
+            answer: Box::new(answer),
         }),
         Err(_) => Err(CallError::Deadline { what: what() }),
     }
@@ -141,4 +146,25 @@ pub async fn own_name(client: &Client) -> Result<String, CallError> {
     let review = call(what, api.create(&PostParams::default(), &review)).await?;
     let user = review.status.and_then(|status| status.user_info);
     Ok(user.and_then(|user| user.username).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use kube::core::Status;
+
+    use super::CallError;
+
+    #[test]
+    fn an_error_says_each_cause_once() {
+        let status = Status::failure("alice may not", "Forbidden").with_code(403);
+        let error = CallError::Call {
+            what: "cannot delete it".to_owned(),
+            answer: Box::new(kube::Error::Api(Box::new(status))),
+        };
+        assert_eq!(error.to_string(), "cannot delete it: alice may not");
+        assert!(error.source().is_none());
+        assert!(error.is_forbidden() && !error.is_gone() && !error.is_conflict());
+    }
 }

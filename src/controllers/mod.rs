@@ -34,10 +34,15 @@ pub struct Context {
     form: Form,
     metrics: Arc<Metrics>,
     latch: Latch,
-    /// The mirror is in place.
+    /// The mirror is as this configuration wants it.
     mirrored: watch::Sender<bool>,
-    /// Existing namespaces have been labelled.
+    /// Existing namespaces have the labels that this configuration selects by.
     labelled: watch::Sender<bool>,
+    /// Entries of this configuration are in force, so that nothing else selects by labels that it
+    /// does not want. Never taken back: the configuration of a run is one.
+    in_force: watch::Sender<bool>,
+    /// How many namespaces lack a label that they should have.
+    unlabelled: watch::Sender<usize>,
 }
 
 /// The form of the registration.
@@ -70,6 +75,8 @@ impl Context {
             latch,
             mirrored: watch::Sender::new(false),
             labelled: watch::Sender::new(false),
+            in_force: watch::Sender::new(false),
+            unlabelled: watch::Sender::new(0),
         }
     }
 }

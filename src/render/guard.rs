@@ -73,10 +73,16 @@ fn conditions(settings: &Settings) -> Value {
     ])
 }
 
-/// The annotation with two words at least: who, and why.
+/// Whether the text of the annotation breaks the glass: two words at least, who and why. A word ends
+/// with ASCII white space, as in the expression of the guard.
+pub fn is_broken(note: &str) -> bool {
+    note.split_ascii_whitespace().nth(1).is_some()
+}
+
+/// [`is_broken`] as CEL, of the object as it was or as it is to be.
 fn glass_is_broken() -> String {
     let says = format!(
-        ".metadata.?annotations[?{}].orValue('').matches('[^ ].* .*[^ ]')",
+        ".metadata.?annotations[?{}].orValue('').matches('\\\\S\\\\s+\\\\S')",
         cel::text(BREAK_GLASS)
     );
     format!("oldObject{says} || (request.operation == 'UPDATE' && object{says})")
@@ -103,4 +109,27 @@ fn who_and_why() -> String {
          string(object.metadata.annotations[{key}]) : \
          string(oldObject.metadata.?annotations[?{key}].orValue(''))"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_broken;
+
+    /// The same texts are put to the guard of an API server (`registration::keeping`).
+    #[test]
+    fn glass_is_broken_by_two_words() {
+        for (note, expected) in [
+            ("", false),
+            (" ", false),
+            ("x", false),
+            (" x ", false),
+            ("x\u{a0}y", false),
+            ("x y", true),
+            ("x\ty", true),
+            ("x\ny", true),
+            ("jane: the mesh is being replaced", true),
+        ] {
+            assert_eq!(is_broken(note), expected, "{note:?}");
+        }
+    }
 }

@@ -250,7 +250,7 @@ fn binding(settings: &Settings) -> Value {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicyBinding",
         "metadata": metadata(MIRROR, settings),
-        "spec": {"policyName": MIRROR},
+        "spec": {"policyName": MIRROR, "matchResources": super::policy::everywhere()},
     })
 }
 
@@ -272,7 +272,7 @@ fn webhook(injectors: &Injectors, settings: &Settings) -> Value {
             "matchPolicy": "Equivalent",
             "reinvocationPolicy": "IfNeeded",
             "sideEffects": "None",
-            "timeoutSeconds": 5,
+            "timeoutSeconds": settings.failure_policy.timeout_seconds(),
             "admissionReviewVersions": ["v1"],
         }],
     })

@@ -140,6 +140,15 @@ impl FailurePolicy {
             Self::Fail => "Fail",
         }
     }
+
+    /// How long the API server waits for an answer: less where a request goes on without one, as
+    /// waiting is then all that a silent meshgate brings.
+    pub fn timeout_seconds(self) -> u32 {
+        match self {
+            Self::Ignore => 2,
+            Self::Fail => 5,
+        }
+    }
 }
 
 /// Who makes the guarantee that no pod starts without its sidecar.

@@ -112,7 +112,7 @@ fn webhook(entry: &Entry, hook: Hook, mode: Mode, excluded: &[&str], settings: &
         "failurePolicy": failure_policy.as_str(),
         "matchPolicy": "Equivalent",
         "sideEffects": "None",
-        "timeoutSeconds": if is_policy { 2 } else { 5 },
+        "timeoutSeconds": failure_policy.timeout_seconds(),
         "admissionReviewVersions": ["v1"],
     });
     if hook == Hook::Gate {
@@ -157,7 +157,7 @@ fn reach_entry(settings: &Settings) -> Value {
         "matchPolicy": "Equivalent",
         "reinvocationPolicy": "Never",
         "sideEffects": "None",
-        "timeoutSeconds": 5,
+        "timeoutSeconds": FailurePolicy::Fail.timeout_seconds(),
         "admissionReviewVersions": ["v1"],
     })
 }

@@ -22,15 +22,26 @@ pub struct Seen {
     pub is_being_deleted: bool,
 }
 
+/// How far the labels of a namespace are put right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What is wanted is added. What is not wanted may be what entries of another configuration
+    /// select by, which are in force until those of this one are.
+    Added,
+    /// What is not wanted goes as well.
+    Exact,
+}
+
 /// The merge patch after which the labels of the namespace say what its annotations say, which
 /// applies to the version that was seen alone; `None` if there is nothing to do.
-pub fn patch(seen: &Seen, injectors: &Injectors) -> Option<Value> {
+pub fn patch(seen: &Seen, injectors: &Injectors, extent: Extent) -> Option<Value> {
     if seen.is_being_deleted {
         return None;
     }
     let annotation = |key: &str| seen.annotations.get(key).map(String::as_str);
     let labels = seen.labels.keys().map(String::as_str);
-    let changes = mirror::changes(injectors, &seen.name, labels, annotation);
+    let mut changes = mirror::changes(injectors, &seen.name, labels, annotation);
+    changes.retain(|change| change.add || extent == Extent::Exact);
     if changes.is_empty() {
         return None;
     }
@@ -39,6 +50,12 @@ pub fn patch(seen: &Seen, injectors: &Injectors) -> Option<Value> {
     let labels: BTreeMap<String, Value> = changes.collect();
     let version = &seen.resource_version;
     Some(json!({"metadata": {"resourceVersion": version, "labels": labels}}))
+}
+
+/// Whether a patch adds a label.
+pub fn adds(patch: &Value) -> bool {
+    let labels = patch["metadata"]["labels"].as_object();
+    labels.is_some_and(|labels| labels.values().any(Value::is_string))
 }
 
 #[cfg(test)]
@@ -87,13 +104,17 @@ mod tests {
                 annotations: map(annotations),
                 is_being_deleted: false,
             };
-            let found = patch(&seen, &injectors).unwrap_or_default();
+            let found = patch(&seen, &injectors, Extent::Exact).unwrap_or_default();
             assert_eq!(found["metadata"]["labels"], expected, "{seen:?}");
+            // Before that nothing is taken away.
+            let added = patch(&seen, &injectors, Extent::Added);
+            assert_eq!(added.is_some(), adds(&found), "{seen:?}");
+            assert!(added.is_none_or(|added| added == found), "{seen:?}");
             if !expected.is_null() {
                 assert_eq!(found["metadata"]["resourceVersion"], "7");
             }
             seen.is_being_deleted = true;
-            assert_eq!(patch(&seen, &injectors), None);
+            assert_eq!(patch(&seen, &injectors, Extent::Exact), None);
         }
     }
 }

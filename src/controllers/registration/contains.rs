@@ -158,6 +158,33 @@ mod tests {
         }
     }
 
+    /// A binding that holds everywhere says so, so that one that somebody narrowed is put right.
+    #[test]
+    fn a_binding_that_somebody_narrowed_is_a_difference() {
+        let wanted = json!({"spec": {
+            "policyName": "a",
+            "matchResources":
+                {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}},
+        }});
+        assert!(contains(&wanted, &wanted));
+        for (selector, value) in [
+            ("namespaceSelector", json!({"matchLabels": {"no": "such"}})),
+            (
+                "objectSelector",
+                json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+            ),
+            ("resourceRules", json!([{"operations": ["DELETE"]}])),
+            ("excludeResourceRules", json!([{"operations": ["CREATE"]}])),
+        ] {
+            let mut narrowed = wanted.clone();
+            narrowed["spec"]["matchResources"][selector] = value;
+            assert!(!contains(&narrowed, &wanted), "{narrowed}");
+        }
+        let mut unsaid = wanted.clone();
+        unsaid["spec"]["matchResources"] = Value::Null;
+        assert!(!contains(&unsaid, &wanted), "written once after an update");
+    }
+
     #[test]
     fn nothing_is_what_the_api_server_makes_of_it() {
         assert!(contains(&json!({"rules": null}), &json!({"rules": []})));

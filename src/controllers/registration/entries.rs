@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use crate::render::{self, REACH_ENTRY};
+use crate::render::{self, FailurePolicy, REACH_ENTRY};
 
 use super::terms::{self, entry_of};
 
@@ -37,11 +37,18 @@ pub(super) fn is_of_another(live: &Value, wanted: &Value) -> bool {
     entries.any(|entry| is_ours(entry) && arms(entry)) && note(live) != note(wanted)
 }
 
-/// Leaves everything as it was armed, but for the entry that proves how we are called: until that is
-/// proved, no namespace may be asked about less, nor by an entry that is not armed.
+/// Leaves everything as it was armed, but for the entry that proves how we are called: until this
+/// configuration can be armed as a whole, no namespace may be asked about less, nor by an entry that
+/// is not armed. Of nothing live only that entry is left.
 pub(super) fn keep(object: &mut Value, live: &Value) {
     for note in [NOTE, terms::NOTE] {
-        object["metadata"]["annotations"][note] = live["metadata"]["annotations"][note].clone();
+        let annotations = &mut object["metadata"]["annotations"];
+        let kept = &live["metadata"]["annotations"][note];
+        if !kept.is_null() {
+            annotations[note] = kept.clone();
+        } else if let Some(annotations) = annotations.as_object_mut() {
+            annotations.remove(note);
+        }
     }
     let live = live["webhooks"].as_array().into_iter().flatten();
     let kept = live.filter(|entry| is_ours(entry) && entry["name"] != REACH_ENTRY);
@@ -50,6 +57,11 @@ pub(super) fn keep(object: &mut Value, live: &Value) {
         entries.retain(|entry| entry["name"] == REACH_ENTRY);
         entries.splice(..0, kept);
     }
+}
+
+/// Whether it has the entry that proves how we are called.
+pub(super) fn prove_reach(object: &Value) -> bool {
+    entry_of(object, &json!(REACH_ENTRY)).is_some()
 }
 
 /// Takes back what must not be armed yet in a configuration that was rendered as armed.
@@ -61,7 +73,11 @@ pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
         let live = live.and_then(|live| entry_of(live, &entry["name"]));
         match live.filter(|live| live["failurePolicy"] == FAIL) {
             Some(armed) => entry["clientConfig"] = armed["clientConfig"].clone(),
-            None => entry["failurePolicy"] = json!("Ignore"),
+            None => {
+                let open = FailurePolicy::Ignore;
+                entry["failurePolicy"] = json!(open.as_str());
+                entry["timeoutSeconds"] = json!(open.timeout_seconds());
+            }
         }
     }
 }
@@ -75,8 +91,12 @@ fn list_mut(object: &mut Value) -> Option<&mut Vec<Value>> {
     object.get_mut("webhooks")?.as_array_mut()
 }
 
-/// How many entries are armed in the live configuration, of how many that are to be.
+/// How many entries are armed in the live configuration, of how many that are to be. None of those
+/// that ask for another configuration.
 pub(super) fn armed(object: &Value, live: Option<&Value>) -> (usize, usize) {
+    let mut noted = object.clone();
+    note(&mut noted);
+    let live = live.filter(|live| !is_of_another(live, &noted));
     let entries = object["webhooks"].as_array().into_iter().flatten();
     let to_arm: Vec<&Value> = entries.filter(|entry| arms(entry)).collect();
     let is_armed = |entry: &&&Value| {
@@ -104,7 +124,13 @@ mod tests {
     use crate::render::REACH_ENTRY;
 
     fn entry(name: &str, url: &str, policy: &str) -> Value {
-        json!({"name": name, "clientConfig": {"url": url}, "failurePolicy": policy})
+        let seconds = if policy == "Fail" { 5 } else { 2 };
+        json!({
+            "name": name,
+            "clientConfig": {"url": url},
+            "failurePolicy": policy,
+            "timeoutSeconds": seconds,
+        })
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
 use super::{Context, registration::plan::Action};
 
-use self::plan::{Home, Observed, Progress};
+use self::plan::{Home, Observed, Plan, Progress};
 use self::reach::Reach;
 use self::telling::url;
 use self::wake::Wake;
@@ -37,8 +37,8 @@ use self::wake::Wake;
 const RESYNC: Duration = Duration::from_secs(30);
 /// Changes come in bundles: a look is had this long after the first of one.
 const BUNDLE: Duration = Duration::from_millis(50);
-/// How long a new mirror has to be there before the old one goes: API servers take up policies and
-/// webhooks from caches of their own.
+/// How long all has to be there before what it replaces goes (another mirror, labels): API servers
+/// take up policies and webhooks from caches of their own.
 const SETTLE: Duration = Duration::from_secs(5);
 /// The first pause after a call that failed; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -54,6 +54,7 @@ pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
 struct Keeper {
     context: Arc<Context>,
     labelled: watch::Receiver<bool>,
+    unlabelled: watch::Receiver<usize>,
     pace: Pace,
     reach: Reach,
     writers: Vec<String>,
@@ -65,6 +66,8 @@ struct Keeper {
     told: String,
     told_problem: String,
     armed: bool,
+    /// Entries are armed for another configuration, until we are reached.
+    waits: bool,
 }
 
 /// When to look again.
@@ -79,6 +82,7 @@ impl Keeper {
     fn new(context: Arc<Context>) -> Self {
         Self {
             labelled: context.labelled.subscribe(),
+            unlabelled: context.unlabelled.subscribe(),
             context,
             pace: Pace::default(),
             reach: Reach::default(),
@@ -89,6 +93,7 @@ impl Keeper {
             told: String::new(),
             told_problem: String::new(),
             armed: false,
+            waits: false,
         }
     }
 
@@ -125,6 +130,7 @@ impl Keeper {
             () = changed => tokio::time::sleep(BUNDLE).await,
             // The sender is ours, so that it is never gone.
             _ = self.labelled.changed() => {}
+            _ = self.unlabelled.changed() => {}
         }
     }
 
@@ -148,20 +154,9 @@ impl Keeper {
             settings.owner_uid = Some(uid.to_owned());
             wanted = render::registration(&self.context.injectors, &settings).objects;
         }
-        let mut mirror = ids.iter().filter(|id| id.name == render::MIRROR);
-        if observed.owner_uid().is_some() && mirror.all(|id| observed.objects.contains_key(id)) {
-            self.context.mirrored.send_replace(true);
-        }
         let proof = render::reach::proof(&settings);
         let plan = plan::plan(&observed, &wanted, self.progress(&proof));
-        let is_quiet = !plan
-            .actions
-            .iter()
-            .any(|one| !matches!(one, Action::Delete { .. }));
-        self.quiet_since = match is_quiet && self.armed {
-            true => self.quiet_since.or_else(|| Some(Instant::now())),
-            false => None,
-        };
+        self.note_plan(&plan);
         let mut next = Instant::now() + RESYNC;
         let mut wrote = false;
         for action in plan.actions {
@@ -207,10 +202,30 @@ impl Keeper {
         Progress {
             labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
-            settled: self
-                .quiet_since
-                .is_some_and(|since| since.elapsed() >= SETTLE),
+            settled: self.is_settled(),
         }
+    }
+
+    /// Remembers how far the plan says that all is, and lets the labels of namespaces follow.
+    fn note_plan(&mut self, plan: &Plan) {
+        self.waits = plan.waits;
+        if plan.mirrored {
+            self.context.mirrored.send_replace(true);
+        }
+        let mut actions = plan.actions.iter();
+        let is_quiet = actions.all(|one| matches!(one, Action::Delete { .. }));
+        self.quiet_since = match is_quiet && self.armed {
+            true => self.quiet_since.or_else(|| Some(Instant::now())),
+            false => None,
+        };
+        if self.is_settled() {
+            self.context.in_force.send_replace(true);
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let since = self.quiet_since;
+        since.is_some_and(|since| since.elapsed() >= SETTLE)
     }
 
     /// Remembers that our namespace was deleted: somebody wants us gone, and it is not to come
@@ -310,7 +325,7 @@ impl Keeper {
                 let state = format!("not reached at {url}: {why}");
                 self.context.latch.open_with(state);
                 if self.reach.failed(&why, Instant::now()) {
-                    let armed = match self.armed {
+                    let armed = match self.armed || self.waits {
                         true => {
                             "what is armed stays armed: pods that require an injector are REFUSED"
                         }

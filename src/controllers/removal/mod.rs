@@ -11,7 +11,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::render::BREAK_GLASS;
 
@@ -108,26 +108,75 @@ async fn labelled(client: &Client) -> Result<Vec<String>, CallError> {
     }
 }
 
+/// An object that was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemovalError {
+    /// It is as it was.
+    #[error("{0}")]
+    Untouched(CallError),
+    /// It is as it was, after its glass was broken and mended.
+    #[error("{0}; the annotation {BREAK_GLASS}, which deleting it takes, was taken off it again")]
+    Mended(CallError),
+    /// Its glass is broken: the guard lets anybody change it.
+    #[error(
+        "{why}; it still has the annotation {BREAK_GLASS}, so that the guard lets anybody change it: {mending}"
+    )]
+    Broken {
+        /// Why it was not deleted.
+        why: CallError,
+        /// Why the annotation is still there.
+        mending: CallError,
+    },
+}
+
 /// Removes an object. One that the guard guards is first marked with who and why, as the guard
 /// wants it; that also tells a running meshgate to leave it alone.
 ///
 /// # Errors
-/// The API server refuses it, or cannot be asked. That it is gone already is no error.
-pub async fn remove(client: &Client, id: &Id, note: &str) -> Result<(), CallError> {
-    let api = objects(client, id.kind);
-    if id.kind.is_webhooks() {
-        let patch = json!({"metadata": {"annotations": {BREAK_GLASS: note}}});
-        let patch = Patch::Merge(&patch);
-        let what = || format!("cannot mark {id} for its deletion");
-        let params = PatchParams {
-            field_manager: Some(format!("{MANAGER}-uninstall")),
-            ..PatchParams::default()
-        };
-        match call(what, api.patch_metadata(&id.name, &params, &patch)).await {
-            Err(error) if error.is_gone() => return Ok(()),
-            done => drop(done?),
-        }
+/// The API server refuses it, or cannot be asked; then the mark is as it was before, if that could be
+/// done. That it is gone already is no error.
+pub async fn remove(client: &Client, id: &Id, note: &str) -> Result<(), RemovalError> {
+    if !id.kind.is_webhooks() {
+        return delete(client, id).await.map_err(RemovalError::Untouched);
     }
+    let api = objects(client, id.kind);
+    let what = || format!("cannot read {id}");
+    let seen = call(what, api.get_metadata_opt(&id.name)).await;
+    let Some(seen) = seen.map_err(RemovalError::Untouched)? else {
+        return Ok(());
+    };
+    let annotations = seen.metadata.annotations.unwrap_or_default();
+    let what = || format!("cannot mark {id} for its deletion");
+    match call(what, mark(client, id, &json!(note))).await {
+        Err(error) if error.is_gone() => return Ok(()),
+        done => done.map_err(RemovalError::Untouched)?,
+    }
+    let Err(why) = delete(client, id).await else {
+        return Ok(());
+    };
+    let before = json!(annotations.get(BREAK_GLASS));
+    let what = || format!("cannot take it off {id}");
+    match call(what, mark(client, id, &before)).await {
+        Err(mending) if !mending.is_gone() => Err(RemovalError::Broken { why, mending }),
+        _ => Err(RemovalError::Mended(why)),
+    }
+}
+
+/// Sets the break-glass annotation of an object; nothing takes it off.
+async fn mark(client: &Client, id: &Id, note: &Value) -> Result<(), kube::Error> {
+    let patch = json!({"metadata": {"annotations": {BREAK_GLASS: note}}});
+    let params = PatchParams {
+        field_manager: Some(format!("{MANAGER}-uninstall")),
+        ..PatchParams::default()
+    };
+    let api = objects(client, id.kind);
+    let patch = Patch::Merge(&patch);
+    let patched = api.patch_metadata(&id.name, &params, &patch);
+    patched.await.map(drop)
+}
+
+async fn delete(client: &Client, id: &Id) -> Result<(), CallError> {
+    let api = objects(client, id.kind);
     let params = DeleteParams::default();
     let deleted = api.delete(&id.name, &params);
     match call(|| format!("cannot delete {id}"), deleted).await {
@@ -136,10 +185,16 @@ pub async fn remove(client: &Client, id: &Id, note: &str) -> Result<(), CallErro
     }
 }
 
-/// Takes our labels off these namespaces, once each. Returns the last error, if there was one: some
-/// may have to be tried again, as an API server may use the mirror from its cache for a moment
-/// after it was deleted.
-pub async fn unlabel(client: &Client, namespaces: &[String]) -> Option<CallError> {
+/// Takes our labels off these namespaces, once each. Returns the last error that may pass by itself,
+/// if there was one: some may have to be tried again, as an API server may use the mirror from its
+/// cache for a moment after it was deleted.
+///
+/// # Errors
+/// It is forbidden: a right is missing, and more tries do not bring it.
+pub async fn unlabel(
+    client: &Client,
+    namespaces: &[String],
+) -> Result<Option<CallError>, CallError> {
     let mut told = Instant::now();
     let patches = namespaces
         .iter()
@@ -148,14 +203,17 @@ pub async fn unlabel(client: &Client, namespaces: &[String]) -> Option<CallError
     let (mut last_error, mut count) = (None, 0);
     while let Some(result) = done.next().await {
         count += 1;
-        last_error = result.err().or(last_error);
+        match result {
+            Err(error) if error.is_forbidden() => return Err(error),
+            result => last_error = result.err().or(last_error),
+        }
         if told.elapsed() >= PROGRESS {
             told = Instant::now();
             let of = namespaces.len();
             tracing::info!(done = count, of, "taking labels off namespaces");
         }
     }
-    last_error
+    Ok(last_error)
 }
 
 async fn unlabel_one(client: Client, name: String) -> Result<(), CallError> {

@@ -50,8 +50,17 @@ pub(super) fn binding(name: &str, actions: &[&str], settings: &Settings) -> Valu
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": metadata(name, settings),
-        "spec": {"policyName": name, "validationActions": actions},
+        "spec": {
+            "policyName": name,
+            "validationActions": actions,
+            "matchResources": everywhere(),
+        },
     })
+}
+
+/// Where a binding holds: said, so that whoever narrows it changes something of ours.
+pub(super) fn everywhere() -> Value {
+    json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}})
 }
 
 fn policy(name: &str, injector: &Injector, excluded: &[&str], settings: &Settings) -> Value {

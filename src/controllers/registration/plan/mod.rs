@@ -4,13 +4,17 @@
 //! The order at the start: our namespace, the owner, the mirror, (labels of existing namespaces,
 //! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
 //! there already is put right at any time; the order is that of creation.
+//!
+//! Where entries are armed for another configuration, nothing is written but what it takes to be
+//! reached; then the mirror, (labels that are added), and the entries, armed at once. Labels that
+//! the other one selected by go last.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::controllers::kind::{Id, Kind};
-use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER};
+use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
 
 use super::contains::contains;
 use super::{entries, terms};
@@ -61,7 +65,7 @@ pub(super) enum Home {
 /// What is known besides.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// Existing namespaces carry the labels that they should.
+    /// Existing namespaces carry the labels that they should, and maybe more.
     pub(super) labelled: bool,
     /// The API server has reached us by the client configuration that is wanted.
     pub(super) reached: bool,
@@ -96,6 +100,10 @@ pub(super) struct Plan {
     pub(super) actions: Vec<Action>,
     /// Under glass that somebody broke.
     pub(super) hands_off: Vec<Id>,
+    /// The mirror is as it is wanted, or left alone.
+    pub(super) mirrored: bool,
+    /// Entries stay armed for another configuration until we are reached.
+    pub(super) waits: bool,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
@@ -108,47 +116,104 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     if observed.home == Home::Wanted {
         plan.actions.push(Action::CreateHome);
     }
+    plan.waits = !progress.reached && wanted.iter().any(|object| is_of_another(observed, object));
+    if plan.waits {
+        plan.only_to_be_reached(observed, wanted);
+        return plan;
+    }
     let missing: Vec<Id> = wanted
         .iter()
         .filter_map(Id::of)
         .filter(|id| !observed.objects.contains_key(id))
         .collect();
-    // What was armed and is deleted comes back armed, if the rest is there.
-    let has_all_but = |but: &Id| missing.iter().all(|id| id == but);
+    plan.mirrored = observed.owner_uid().is_some();
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
         let live = observed.objects.get(&id);
         if live.is_none() && !may_begin(&id, progress, &missing, observed) {
+            plan.mirrored &= id.name != MIRROR;
             continue;
         }
         if live.is_some_and(is_broken) {
             plan.hands_off.push(id);
             continue;
         }
-        let mut object = object.clone();
-        let may_arm = progress.reached && has_all_but(&id);
-        entries::note(&mut object);
-        match live.filter(|live| !may_arm && entries::is_of_another(live, &object)) {
-            Some(live) => entries::keep(&mut object, live),
-            None => {
-                if !may_arm {
-                    entries::hold_back(&mut object, live);
-                }
-                terms::adopt(&mut object, live);
-            }
-        }
+        let may_arm = may_arm(&id, progress, &missing, is_of_another(observed, object));
+        let object = prepared(object, live, may_arm);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }
-        if let Some(version) = live.map(|live| live["metadata"]["resourceVersion"].clone()) {
-            object["metadata"]["resourceVersion"] = version;
-        }
-        plan.actions.push(Action::Apply { id, object });
+        plan.mirrored &= id.name != MIRROR;
+        plan.actions.push(apply(id, object, live));
     }
     if plan.actions.is_empty() && missing.is_empty() && progress.settled {
         plan.actions = stale(observed, wanted);
     }
     plan
+}
+
+impl Plan {
+    /// Plans nothing but the entry by which we are reached, and what that needs.
+    fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
+        for object in wanted {
+            let Some(id) = Id::of(object) else { continue };
+            let live = observed.objects.get(&id);
+            if live.is_some_and(is_broken) {
+                self.hands_off.push(id);
+            } else if id.kind == Kind::ClusterRole && live.is_none() {
+                self.actions.push(apply(id, object.clone(), None));
+            } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
+                let mut object = object.clone();
+                entries::keep(&mut object, live.unwrap_or(&Value::Null));
+                if !live.is_some_and(|live| contains(live, &object)) {
+                    self.actions.push(apply(id, object, live));
+                }
+            }
+        }
+    }
+}
+
+/// Whether what is live of this object is armed for another configuration.
+fn is_of_another(observed: &Observed, object: &Value) -> bool {
+    let mut object = object.clone();
+    entries::note(&mut object);
+    let live = Id::of(&object).and_then(|id| observed.objects.get(&id));
+    live.is_some_and(|live| entries::is_of_another(live, &object))
+}
+
+/// The object as it can be written now.
+fn prepared(object: &Value, live: Option<&Value>, may_arm: bool) -> Value {
+    let mut object = object.clone();
+    entries::note(&mut object);
+    match live.filter(|live| !may_arm && entries::is_of_another(live, &object)) {
+        Some(live) => entries::keep(&mut object, live),
+        None => {
+            if !may_arm {
+                entries::hold_back(&mut object, live);
+            }
+            terms::adopt(&mut object, live);
+        }
+    }
+    object
+}
+
+fn apply(id: Id, mut object: Value, live: Option<&Value>) -> Action {
+    if let Some(version) = live.map(|live| live["metadata"]["resourceVersion"].clone()) {
+        object["metadata"]["resourceVersion"] = version;
+    }
+    Action::Apply { id, object }
+}
+
+/// Whether entries of an object may fail closed as they are wanted. What was armed and is deleted
+/// comes back armed, if the rest is there.
+fn may_arm(id: &Id, progress: Progress, missing: &[Id], is_of_another: bool) -> bool {
+    let has_rest = missing.iter().all(|one| one == id);
+    let in_turn = match id.name.as_str() {
+        // It comes before the labels, and takes the other one's place at once.
+        MIRROR => has_rest || is_of_another,
+        _ => has_rest && progress.labelled,
+    };
+    progress.reached && in_turn
 }
 
 /// Whether it is time to create an object that is not there.
@@ -197,7 +262,7 @@ fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
 /// Whether somebody has said, with who and why, that they change this object on purpose.
 pub(super) fn is_broken(live: &Value) -> bool {
     let note = live["metadata"]["annotations"][BREAK_GLASS].as_str();
-    note.is_some_and(|note| !note.trim().is_empty())
+    note.is_some_and(guard::is_broken)
 }
 
 #[cfg(test)]

@@ -314,7 +314,7 @@ fn broken_glass_is_left_alone() {
         [id(Kind::MutatingWebhooks, CONFIGURATION)]
     );
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
-        live["metadata"]["annotations"][BREAK_GLASS] = json!(" ");
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane");
     });
     let mended = plan(&cluster.observed, &wanted_at("u"), SETTLED);
     assert_eq!((mended.actions.len(), mended.hands_off.len()), (1, 0));
@@ -361,4 +361,120 @@ fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     // And it does not come back by itself.
     cluster.observed.home = Home::Withdrawn;
     assert_eq!(cluster.settle(&wanted_at("u"), SETTLED), [""; 0]);
+}
+
+/// The same order holds for a configuration that takes the place of an armed one: entries that
+/// select by a label are worth nothing where the label is still missing.
+#[test]
+fn another_configuration_waits_for_the_labels_that_it_selects_by() {
+    let selecting = |label: &str| {
+        let mut wanted = wanted_at("u");
+        for object in &mut wanted {
+            let Some(entries) = object["webhooks"].as_array_mut() else {
+                continue;
+            };
+            let terms = json!([{"key": label, "operator": "Exists"}]);
+            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
+        }
+        wanted
+    };
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&selecting("before"), REACHED);
+    let unlabelled = Progress {
+        labelled: false,
+        ..REACHED
+    };
+    cluster.settle(&selecting("after"), unlabelled);
+    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
+        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
+        assert!(live.contains("before"), "{live}");
+    }
+    cluster.settle(&selecting("after"), REACHED);
+    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
+        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
+        assert!(!live.contains("before"), "{live}");
+    }
+}
+
+/// As wanted, but that entries and mirror select by a label.
+fn selecting(label: &str) -> Vec<Value> {
+    let mut wanted = wanted_at("u");
+    for object in &mut wanted {
+        let terms = json!([{"key": label, "operator": "Exists"}]);
+        if object["metadata"]["name"] == MIRROR {
+            object["spec"] = json!({"label": label});
+        }
+        if let Some(entries) = object["webhooks"].as_array_mut() {
+            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
+        }
+    }
+    wanted
+}
+
+#[test]
+fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes() {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&selecting("before"), REACHED);
+    let after = selecting("after");
+    assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
+    let waiting = plan(&cluster.observed, &after, LABELLED);
+    assert!(waiting.waits && !waiting.mirrored);
+    let gate = id(Kind::MutatingWebhooks, CONFIGURATION);
+    for object in &after {
+        let live = Id::of(object).and_then(|id| cluster.observed.objects.get(&id));
+        let (armed, all) = entries::armed(object, live);
+        assert_eq!(armed, 0, "{all} ask for another");
+    }
+    // Somebody deletes the gate: the entry comes back, without which nobody would ever be reached.
+    cluster.observed.objects.remove(&gate);
+    assert_eq!(cluster.settle(&after, LABELLED).len(), 1);
+    let entries = &cluster.observed.objects[&gate]["webhooks"];
+    assert_eq!(entries.as_array().unwrap().len(), 1);
+    assert_eq!(entries[0]["name"], REACH_ENTRY);
+    // Reached: the mirror, then, with the labels, the rest, armed at once.
+    let unlabelled = Progress {
+        labelled: false,
+        ..REACHED
+    };
+    let log = cluster.settle(&after, unlabelled);
+    assert!(log[0].starts_with("MutatingAdmissionPolicy "), "{log:?}");
+    assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
+    let check = id(Kind::ValidatingWebhooks, CONFIGURATION);
+    let live = |cluster: &Cluster| cluster.observed.objects[&check].to_string();
+    assert!(live(&cluster).contains("before"));
+    let log = cluster.settle(&after, REACHED);
+    assert!(log.iter().all(|line| line.ends_with("Fail")), "{log:?}");
+    assert!(!live(&cluster).contains("before"));
+}
+
+#[test]
+fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
+    let with_webhook = |label: &str| {
+        let mut wanted = selecting(label);
+        let mut mirror = object(Kind::MutatingWebhooks, MIRROR);
+        mirror["webhooks"] = json!([entry(MIRROR, "u")]);
+        mirror["webhooks"][0]["rules"] = json!([label]);
+        wanted.splice(1..3, [mirror]);
+        wanted
+    };
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&with_webhook("before"), LABELLED);
+    cluster.settle(&with_webhook("before"), REACHED);
+    let after = with_webhook("after");
+    assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
+    let check = id(Kind::ValidatingWebhooks, CONFIGURATION);
+    cluster.observed.objects.remove(&check);
+    let unlabelled = Progress {
+        labelled: false,
+        ..REACHED
+    };
+    assert_eq!(
+        cluster.settle(&after, unlabelled),
+        ["MutatingWebhookConfiguration namespaces.meshgate.io Fail"]
+    );
+    assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
+    assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use meshgate::render::guard::is_broken;
+
 use super::{CONFIG, SECONDS, check, gate, lab, paths, version};
 use crate::lab::harness::{Lab, Meshgate, User, within};
 
@@ -121,6 +123,7 @@ async fn guard(lab: &Lab) {
         let label = json!([{"op": "add", "path": "/metadata/labels/alice", "value": "was-here"}]);
         lab.patch_as(User::Alice, &path, &label).await.ok();
     }
+    glass_is_broken_by_two_words(lab).await;
     // With who and why it goes, and stays until the glass is mended.
     let glass = "/metadata/annotations/meshgate.io~1break-glass";
     let broken = json!([
@@ -135,6 +138,41 @@ async fn guard(lab: &Lab) {
     let mended = json!([{"op": "remove", "path": glass}]);
     lab.patch_as(User::Alice, &gate(), &mended).await.ok();
     becomes(lab, &gate(), "is closed again", is_closed).await;
+}
+
+/// The guard and meshgate have one rule: where the guard lets something pass, meshgate leaves it.
+async fn glass_is_broken_by_two_words(lab: &Lab) {
+    for note in [
+        "",
+        " ",
+        "x",
+        " x ",
+        "x\u{a0}y",
+        "x y",
+        "x\ty",
+        "x\ny",
+        "jane: why",
+    ] {
+        let opened = json!({
+            "metadata": {"annotations": {"meshgate.io/break-glass": note}},
+            // Everything but a webhook is free for all.
+            "webhooks": [],
+        });
+        let (kind, name) = ("mutatingwebhookconfiguration", "admission.meshgate.io");
+        let patch = opened.to_string();
+        let open = [
+            "patch",
+            kind,
+            name,
+            "--dry-run=server",
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        let tried = lab.kubectl_as(User::Alice, &open, "").await;
+        let passes = tried.code == Some(0);
+        assert_eq!(passes, is_broken(note), "{note:?}: {tried:?}");
+    }
 }
 
 /// The garbage collector gets through the guard, and everything is made anew, owned by the new one.

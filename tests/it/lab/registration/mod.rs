@@ -4,6 +4,7 @@
 mod arming;
 mod keeping;
 mod mirror;
+mod rights;
 
 use std::time::Duration;
 
