@@ -3,6 +3,7 @@
 
 mod arming;
 mod keeping;
+mod labels;
 mod mirror;
 mod restart;
 mod rights;
