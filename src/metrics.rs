@@ -122,6 +122,7 @@ struct Registration {
     armed: Gauge,
     writes: Family<WriteLabels, Counter>,
     contended: Counter,
+    narrowed: Gauge,
     namespaces_labelled: Counter,
     namespaces_unlabelled: Gauge,
 }
@@ -132,7 +133,7 @@ impl Registration {
         let registry = registry.sub_registry_with_prefix("registration");
         registry.register(
             "armed",
-            "1 if the API server refuses pods when it cannot ask; 0 until it has reached us",
+            "1 if pods are refused that require an injector, also when we cannot be asked; 0 until then",
             own.armed.clone(),
         );
         registry.register(
@@ -144,6 +145,11 @@ impl Registration {
             "contended",
             "Times that somebody else kept changing what we write, so that we slowed down",
             own.contended.clone(),
+        );
+        registry.register(
+            "narrowed",
+            "Entries that are asked about fewer pods than wanted, by what somebody has added",
+            own.narrowed.clone(),
         );
         registry.register(
             "namespaces_labelled",
@@ -321,7 +327,7 @@ impl Metrics {
         self.certificate_refusals.inc();
     }
 
-    /// Sets whether all entries that are to fail closed do so.
+    /// Sets whether something enforces, and all that is to fail closed does so.
     pub fn registration_armed(&self, is_armed: bool) {
         self.registration.armed.set(i64::from(is_armed));
     }
@@ -335,6 +341,12 @@ impl Metrics {
     /// Counts an object that somebody else keeps changing.
     pub fn registration_contended(&self) {
         self.registration.contended.inc();
+    }
+
+    /// Sets how many entries somebody has narrowed.
+    pub fn registration_narrowed(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.registration.narrowed.set(count);
     }
 
     /// Counts a namespace whose labels were corrected.

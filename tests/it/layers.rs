@@ -30,7 +30,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 18] = [
+const PURE: [&str; 19] = [
     "injector",
     "decision",
     "render",
@@ -39,6 +39,7 @@ const PURE: [&str; 18] = [
     "controllers/pace.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
+    "controllers/registration/narrowed.rs",
     "controllers/registration/plan",
     "controllers/registration/terms.rs",
     "controllers/namespaces/plan.rs",

@@ -6,6 +6,7 @@
 mod act;
 mod contains;
 mod entries;
+mod narrowed;
 mod observe;
 mod plan;
 mod reach;
@@ -68,6 +69,8 @@ struct Keeper {
     armed: bool,
     /// Entries are armed for another configuration, until we are reached.
     waits: bool,
+    /// Why we were not reached, at the last try.
+    unreached: String,
 }
 
 /// When to look again.
@@ -94,6 +97,7 @@ impl Keeper {
             told_problem: String::new(),
             armed: false,
             waits: false,
+            unreached: String::new(),
         }
     }
 
@@ -181,7 +185,9 @@ impl Keeper {
         if !self.reach.is_proven(&proof) {
             next = next.min(self.reach.due(&proof, Instant::now()));
         }
-        self.tell_state(armed, &plan.hands_off, &settings);
+        let state = self.state(armed, &settings);
+        let narrowed = self.note_narrowed(&observed, &wanted);
+        self.tell_state(state, &narrowed, &plan.hands_off);
         Ok(Next::By(next))
     }
 
@@ -317,13 +323,15 @@ impl Keeper {
             Ok(()) => {
                 tracing::info!(url = url(settings), "the API server has reached meshgate");
                 self.reach.succeeded(&proof);
+                self.unreached.clear();
                 true
             }
             Err(why) => {
                 let url = url(settings);
                 // Whatever was said in between: this is what it waits for.
                 let state = format!("not reached at {url}: {why}");
-                self.context.latch.open_with(state);
+                self.context.latch.open_with(&state);
+                self.unreached = state;
                 if self.reach.failed(&why, Instant::now()) {
                     let armed = match self.armed || self.waits {
                         true => {

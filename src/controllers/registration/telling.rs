@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use crate::controllers::api::CallError;
 use crate::controllers::kind::Id;
-use crate::render::{self, Settings};
+use crate::injector::spec::Mode;
+use crate::render::{self, Enforcement, Settings};
 
+use super::narrowed::{self, Narrowed};
 use super::plan::Observed;
 use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries};
 
@@ -36,31 +38,88 @@ impl Keeper {
         let (armed, all) = counted.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
         let mut ids = wanted.iter().filter_map(Id::of);
         self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
-        self.context.metrics.registration_armed(self.armed);
+        let enforces = self.armed && self.is_to_enforce();
+        self.context.metrics.registration_armed(enforces);
         (armed, all)
     }
 
-    /// Says how far the registration is, if that is news.
+    /// Whether there is an injector without which a pod is to be refused.
+    fn is_to_enforce(&self) -> bool {
+        let mut injectors = self.context.injectors.iter();
+        injectors.any(|one| one.is_looked_at() && one.profile.mode == Mode::Enforce)
+    }
+
+    /// Notes which entries somebody has narrowed.
+    pub(super) fn note_narrowed(&self, observed: &Observed, wanted: &[Value]) -> Vec<Narrowed> {
+        let narrowed: Vec<Narrowed> = match self.waits {
+            // What is live was written for another configuration.
+            true => Vec::new(),
+            false => wanted
+                .iter()
+                .filter_map(|object| Some((object, observed.objects.get(&Id::of(object)?)?)))
+                .flat_map(|(object, live)| narrowed::narrowed(object, live))
+                .collect(),
+        };
+        self.context.metrics.registration_narrowed(narrowed.len());
+        narrowed
+    }
+
+    /// How far it is: what is armed, if anything is to be. `None` while it is not known, and then
+    /// others say for what it waits.
+    pub(super) fn state(
+        &self,
+        (armed, all): (usize, usize),
+        settings: &Settings,
+    ) -> Option<(String, bool)> {
+        let counted = format!("armed: {armed} of {all} entries");
+        let is_policy = settings.enforcement == Enforcement::Policy;
+        if !self.is_to_enforce() {
+            let why = "nothing enforces: no injector is in mode enforce";
+            return Some((format!("{why} ({counted})"), false));
+        }
+        if is_policy && self.armed {
+            return Some((format!("the policy enforces ({counted})"), false));
+        }
+        if self.reach.is_proven(&render::reach::proof(settings)) {
+            return Some(match is_policy {
+                true => ("the policy is not in place (yet)".to_owned(), true),
+                false => (counted, armed < all),
+            });
+        }
+        let is_labelled = *self.labelled.borrow();
+        let waiting = "waiting for the labels of existing namespaces".to_owned();
+        (!is_labelled && !self.waits).then_some((waiting, false))
+    }
+
+    /// Says how far the registration is, and what keeps it from being as it is wanted, if that is
+    /// news.
     pub(super) fn tell_state(
         &mut self,
-        (armed, all): (usize, usize),
+        state: Option<(String, bool)>,
+        narrowed: &[Narrowed],
         hands_off: &[Id],
-        settings: &Settings,
     ) {
-        let proof = render::reach::proof(settings);
-        let armed_text = format!("armed: {armed} of {all} entries");
-        if !hands_off.is_empty() {
-            let names: Vec<String> = hands_off.iter().map(ToString::to_string).collect();
-            let names = names.join(", ");
-            let state = format!("{armed_text}; left alone by a break-glass annotation: {names}");
-            self.tell(state, true);
-        } else if self.reach.is_proven(&proof) {
-            self.tell(armed_text, armed < all);
-        } else if !*self.labelled.borrow() {
-            self.tell(
-                "waiting for the labels of existing namespaces".to_owned(),
-                false,
-            );
+        let listed = |items: Vec<String>| (!items.is_empty()).then(|| items.join(", "));
+        let hands_off = listed(hands_off.iter().map(ToString::to_string).collect());
+        let narrowed = listed(narrowed.iter().map(ToString::to_string).collect());
+        let unlabelled = *self.unlabelled.borrow();
+        let but = [
+            hands_off.map(|names| format!("left alone by a break-glass annotation: {names}")),
+            narrowed.map(|names| format!("asked about fewer pods than wanted: {names}")),
+            (unlabelled > 0).then(|| format!("{unlabelled} namespaces without their label")),
+        ];
+        let but: Vec<String> = but.into_iter().flatten().collect();
+        match state {
+            Some((state, is_bad)) => {
+                let is_bad = is_bad || !but.is_empty();
+                self.tell([vec![state], but].concat().join("; "), is_bad);
+            }
+            None if self.unreached.is_empty() => {}
+            // That was told when it was found out.
+            None => {
+                let state = [vec![self.unreached.clone()], but].concat().join("; ");
+                self.context.latch.open_with(state);
+            }
         }
     }
 

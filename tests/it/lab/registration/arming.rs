@@ -11,20 +11,27 @@ use crate::lab::harness::{Guest, Lab, User, within};
 use crate::support::process::{authority, get, issue, write_pair};
 
 /// A meshgate that listens at one address and is registered by another.
-struct Unreached<'l> {
+pub(super) struct Unreached<'l> {
     lab: &'l Lab,
     listens: SocketAddr,
-    probes: SocketAddr,
+    pub(super) probes: SocketAddr,
     called: SocketAddr,
 }
 
 impl<'l> Unreached<'l> {
-    async fn start(lab: &'l Lab, certs: &Path, by_its_own_address: bool) -> Self {
+    /// Starts one that is registered by its own address, and is not reached by that for another
+    /// reason, or by another.
+    pub(super) async fn start(
+        lab: &'l Lab,
+        configuration: &str,
+        certs: &Path,
+        by_its_own_address: bool,
+    ) -> Self {
         let [https, probes, other] = lab.ports().await;
         let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let called = local(if by_its_own_address { https } else { other });
         let config = lab.folder_of("unreached").join("config.yaml");
-        std::fs::write(&config, CONFIG).unwrap();
+        std::fs::write(&config, configuration).unwrap();
         let flags = [
             (
                 "kubeconfig",
@@ -49,6 +56,23 @@ impl<'l> Unreached<'l> {
             probes: local(probes),
             called,
         }
+    }
+
+    /// Opens a way from where it is called to where it listens, until that is dropped.
+    pub(super) async fn way(&self) -> JoinSet<()> {
+        let listener = TcpListener::bind(self.called).await.unwrap();
+        let to = self.listens;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut from, _)) = listener.accept().await {
+                connections.spawn(async move {
+                    let mut to = TcpStream::connect(to).await.unwrap();
+                    tokio::io::copy_bidirectional(&mut from, &mut to).await.ok();
+                });
+            }
+        });
+        tasks
     }
 
     /// Waits until it says, loudly, why it is not reached.
@@ -82,7 +106,7 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
     let lab = lab(&[], &[]).await;
     let orders = lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
     let certs = lab.folder_of("certs");
-    let meshgate = Unreached::start(&lab, &certs, false).await;
+    let meshgate = Unreached::start(&lab, CONFIG, &certs, false).await;
     meshgate.says("connection refused").await;
 
     // Everything was written once, in order: versions tell when. The label comes after the mirror
@@ -102,18 +126,7 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
     lab.create(&pods, &pod("before")).await.unwrap();
 
     // A way is opened from where the API server calls to where meshgate listens.
-    let listener = TcpListener::bind(meshgate.called).await.unwrap();
-    let to = meshgate.listens;
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let mut connections = JoinSet::new();
-        while let Ok((mut from, _)) = listener.accept().await {
-            connections.spawn(async move {
-                let mut to = TcpStream::connect(to).await.unwrap();
-                tokio::io::copy_bidirectional(&mut from, &mut to).await.ok();
-            });
-        }
-    });
+    let tasks = meshgate.way().await;
     lab.is_closed().await;
     within(SECONDS, "the metric says so", async || {
         get(meshgate.probes, "/metrics")
@@ -151,7 +164,7 @@ async fn a_ca_that_does_not_verify_us_arms_nothing() {
     let (ours, other) = (authority(), authority());
     write_pair(&certs, &issue(&ours));
     std::fs::write(certs.join("ca.crt"), other.cert_pem()).unwrap();
-    let meshgate = Unreached::start(&lab, &certs, true).await;
+    let meshgate = Unreached::start(&lab, CONFIG, &certs, true).await;
     meshgate.says("certificate").await;
     // The right certificate comes, by the file that is followed.
     write_pair(&certs, &issue(&other));

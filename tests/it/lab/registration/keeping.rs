@@ -6,6 +6,7 @@ use meshgate::render::guard::is_broken;
 
 use super::{CONFIG, SECONDS, check, gate, lab, paths, version};
 use crate::lab::harness::{Lab, Meshgate, User, within};
+use crate::support::process::get;
 
 /// Waits until an object satisfies `is_so`, and returns it.
 async fn becomes(lab: &Lab, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
@@ -31,6 +32,8 @@ async fn what_is_changed_or_deleted_is_put_back_and_what_is_added_stays() {
     lab.is_closed().await;
     deletions(&lab).await;
     additions(&lab).await;
+    narrowing(&lab, &meshgate).await;
+    bindings(&lab).await;
     guard(&lab).await;
     owner(&lab).await;
     our_namespace(&lab, &meshgate).await;
@@ -95,6 +98,43 @@ async fn additions(lab: &Lab) {
     lab.patch_as(User::Admin, &check(), &open).await.ok();
     becomes(lab, &check(), "is closed again", is_closed).await;
     assert_eq!(version(&lab.get(&gate()).await.unwrap()), version(&seen));
+}
+
+/// What was added stays, but may narrow whom meshgate is asked about, and that is said.
+async fn narrowing(lab: &Lab, meshgate: &Meshgate<'_>) {
+    let seen = lab.get(&gate()).await.unwrap();
+    let name = seen["webhooks"][0]["name"].as_str().unwrap();
+    let added = "the matchCondition theirs, control-plane DoesNotExist to its namespaceSelector";
+    let said = format!("{name} (somebody added {added})");
+    within(SECONDS, "it is said", async || {
+        let is_counted = meshgate
+            .metrics()
+            .contains("meshgate_registration_narrowed 1");
+        let ready = get(meshgate.probes, "/readyz?verbose");
+        (is_counted && ready.contains(&said)).then_some(())
+    })
+    .await;
+    let log = meshgate.log();
+    let warned = log
+        .lines()
+        .filter(|line| line.contains("WARN") && line.contains(&said));
+    assert_eq!(warned.count(), 1);
+}
+
+/// Where a binding holds is ours: whoever narrows it switches off what it binds.
+async fn bindings(lab: &Lab) {
+    for path in [&paths()[2], &paths()[6]] {
+        let selector = json!({"matchLabels": {"no": "such"}});
+        let place = "/spec/matchResources/namespaceSelector";
+        let patch = json!([{"op": "add", "path": place, "value": selector}]);
+        lab.patch_as(User::Admin, path, &patch).await.ok();
+        becomes(lab, path, "holds everywhere again", |object| {
+            object
+                .pointer(place)
+                .is_some_and(|selector| *selector == json!({}))
+        })
+        .await;
+    }
 }
 
 /// Alice may do everything, and is not the one that meshgate writes as.
@@ -206,7 +246,20 @@ async fn our_namespace(lab: &Lab, meshgate: &Meshgate<'_>) {
         namespace.is_none().then_some(())
     };
     within(SECONDS, "our namespace is gone", missing).await;
-    // It does not come back by our doing, and nothing with it; somebody else may bring it back.
+    // A stray object of ours is deleted by the look that it brings about, which was had after the
+    // namespace was gone: it does not come back by our doing, and nothing with it.
+    let labels = json!({"app.kubernetes.io/managed-by": "meshgate"});
+    let stray = json!({"metadata": {"name": "stray.example.test", "labels": labels}});
+    let gate = gate();
+    let (all, _) = gate.rsplit_once('/').unwrap();
+    lab.create(all, &stray).await.unwrap();
+    within(SECONDS, "it has looked", async || {
+        let stray = lab.get(&format!("{all}/stray.example.test")).await;
+        stray.is_none().then_some(())
+    })
+    .await;
+    assert_eq!(lab.get("/api/v1/namespaces/meshgate-system").await, None);
+    // Somebody else may bring it back.
     assert!(lab.versions(&paths()).await.iter().all(Option::is_none));
     lab.kubectl(&["create", "namespace", "meshgate-system"])
         .await

@@ -11,6 +11,7 @@ use crate::lab::harness::{Lab, Meshgate, PATIENCE, User, WITHOUT_MUTATING_POLICI
 async fn labels_follow_annotations_by_a_policy() {
     let lab = lab(&[], &[]).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
+    lab.mirrors().await;
     follow(&lab).await;
     let asked = meshgate.metrics();
     assert!(
@@ -27,6 +28,7 @@ async fn labels_follow_annotations_by_a_policy() {
 async fn labels_follow_annotations_by_a_webhook() {
     let lab = lab(&[], &WITHOUT_MUTATING_POLICIES).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
+    lab.mirrors().await;
     follow(&lab).await;
     not_called_on_what_agrees(&lab, &meshgate).await;
     meshgate.order("kill").await;

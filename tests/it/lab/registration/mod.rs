@@ -3,7 +3,9 @@
 
 mod arming;
 mod keeping;
+mod labels;
 mod mirror;
+mod restart;
 mod rights;
 
 use std::time::Duration;
@@ -117,6 +119,18 @@ impl Lab {
     pub(super) async fn is_labelled(&self, namespace: &str) -> bool {
         let object = self.get(&format!("/api/v1/namespaces/{namespace}")).await;
         object.is_some_and(|object| object["metadata"]["labels"].get(LABEL).is_some())
+    }
+
+    /// Waits until the API server uses the mirror, which it takes up from a cache of its own.
+    pub(super) async fn mirrors(&self) {
+        let metadata = json!({"generateName": "dry-", "annotations": {INJECT: "enabled"}});
+        let object = json!({"metadata": metadata});
+        within(SECONDS, "the mirror is in force", async || {
+            let seen = self.create("/api/v1/namespaces?dryRun=All", &object).await;
+            let seen = seen.unwrap();
+            seen["metadata"]["labels"].get(LABEL).map(drop)
+        })
+        .await;
     }
 
     /// Everything of ours that is in the cluster, labels included.
