@@ -8,7 +8,7 @@ export CARGO_TERM_COLOR ?= auto
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: fmt lint lab unit doc ## Everything: formatting, lints, all tests, documentation (needs Go 1.26)
+test: fmt lint doc lab unit ## Everything: formatting, lints, all tests, documentation (needs Go 1.26)
 
 test-no-lab: fmt lint doc ## The same without the tests against a real control plane; needs no Go
 	@echo 'left out: every test below lab:: (make test has them)'
@@ -21,12 +21,13 @@ lab: ## Build the programs of a real control plane into target/lab, those that a
 lab-shell: lab ## A shell with kubectl, a control plane of its own and a registered meshgate; CMD='kubectl get nodes' runs that instead
 	@$(CARGO) build --quiet --locked --bins --example lab --example injector
 	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
+lab-shell: PROGRAMS = kubernetes kwok
 lab-shell: export LAB_COMMAND = $(value CMD)
 
 fmt: ## Formatting
 	$(CARGO) fmt --check
 
-lint: ## Lints of Cargo.toml and clippy.toml
+lint: ## Clippy, with the lints in Cargo.toml and clippy.toml
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 
 # One after the other: hostile clients and a control plane together are too much for two cores.
@@ -38,10 +39,10 @@ unit: ## Unit, property and end-to-end tests
 doc: ## Documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
 
-bench-decision: ## Gate A: what a decision costs, against skipping the same JSON
+bench-decision: ## What a decision costs, against skipping the same JSON
 	$(CARGO) bench --locked --bench decision
 
-bench: ## Gate B: what a request costs, against a no-op server (needs h2load, curl, taskset)
+bench: ## What a request costs, against a no-op server (needs h2load, curl, taskset)
 	$(CARGO) build --locked --profile dist --bins --examples
 	target/dist/examples/bench-http
 

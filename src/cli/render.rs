@@ -17,7 +17,8 @@ use super::{Done, configuration};
 /// What is printed.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples, in a clone of the project:
-  meshgate render registration --config examples/cluster/meshgate.yaml --service meshgate-system/meshgate
+  meshgate render registration --config examples/cluster/meshgate.yaml \\
+    --service meshgate-system/meshgate
   meshgate render policy | kubectl apply --server-side --dry-run=server -f -
 
 Notes about what was rendered go to standard error.")]

@@ -11,7 +11,12 @@ pub struct RegistrationArgs {
     /// Register with the cluster, to be called at this address: for development and tests. The
     /// registration is written, armed once the API server has reached us, and kept; it stays when
     /// meshgate stops (see `meshgate uninstall`)
-    #[arg(long, value_name = "https://HOST:PORT", requires = "kubeconfig")]
+    #[arg(
+        long,
+        value_name = "https://HOST:PORT",
+        requires = "kubeconfig",
+        conflicts_with = "standalone"
+    )]
     pub webhook_url: Option<WebhookUrl>,
 
     /// Who refuses a pod without its sidecar: a webhook, or a policy in the API server itself

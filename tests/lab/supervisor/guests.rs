@@ -162,6 +162,7 @@ fn apply(plane: &ControlPlane, objects: &str) -> Result<()> {
         .args(["apply", "--server-side", "--filename=-"])
         .arg("--kubeconfig")
         .arg(plane.kubeconfig("admin"))
+        .env("KUBECACHEDIR", plane.folder().join("kubectl"))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()

@@ -14,7 +14,7 @@ use crate::remains;
 use crate::stop::Stop;
 
 /// Starts the lab, runs a shell with `kubectl` in it, and ends the lab with the shell. The exit
-/// code is the shell's.
+/// code is the command's.
 pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> {
     let stop = Stop::on_termination()?;
     eprintln!("lab: starting a control plane");
@@ -26,7 +26,10 @@ pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> 
     let status = shell(&plane, &guests, command, &stop)?;
     plane.stop()?;
     eprintln!("lab: everything is gone again");
+    // A shell that a person leaves ends with whatever they looked at last: that is no failure.
+    let is_over = command.is_none() && status.is_some();
     let code = status.and_then(|status| status.code()).unwrap_or(1);
+    let code = if is_over { 0 } else { code };
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
@@ -47,7 +50,7 @@ started from it as well.
   kubectl -n orders get pods --watch              # there they are
 
   meshgate --help                                 # the same meshgate, with its tools
-  curl http://127.0.0.1:{probes}/readyz?verbose     # and /metrics
+  curl 'http://127.0.0.1:{probes}/readyz?verbose'   # and /metrics
   ls $MESHGATE_LAB_FOLDER/logs                    # a log per component
 ",
         took.as_secs_f32(),
@@ -68,6 +71,8 @@ fn shell(
     }
     let mut child = shell
         .env("KUBECONFIG", plane.kubeconfig("admin"))
+        // What kubectl keeps goes with the lab, too.
+        .env("KUBECACHEDIR", plane.folder().join("kubectl"))
         .env("PATH", path(plane, guests)?)
         // Marked, so that what is started here goes with the lab.
         .env(remains::MARK, plane.folder())

@@ -33,7 +33,7 @@ pub(in crate::cli::serve) fn text(
     lines.push_started(started);
     format!(
         "meshgate {} answers for the cluster of {server} ({by})\n\n{}\n\
-         Listing the cluster; pods are refused until that is done.\n\n",
+         Listing the cluster; pods that are sent here are refused until that is done.\n\n",
         env!("CARGO_PKG_VERSION"),
         lines.0,
     )
