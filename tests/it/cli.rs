@@ -457,6 +457,16 @@ fn serve_says_what_it_lacks_for_a_cluster() {
             ],
             "cannot be used with",
         ),
+        (
+            &[
+                "serve",
+                "--standalone",
+                "examples/cluster",
+                "--webhook-url",
+                "https://127.0.0.1:8443",
+            ],
+            "cannot be used with",
+        ),
     ] {
         let mut command = meshgate(arguments);
         command.env_remove("KUBERNETES_SERVICE_HOST");
