@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::rule::{Rule, Term};
+use super::rule::{Key, Rule, Term};
 use super::spec::{Mode, ReadinessSource, Repair};
 
 /// What is known about one injector.
@@ -192,5 +192,21 @@ impl Profile {
     /// Whether a switch is on. Rules and sets name only switches that exist.
     pub fn is_on(&self, option: Option<&str>) -> bool {
         option.is_none_or(|name| self.options.get(name).copied().unwrap_or(false))
+    }
+
+    /// All values of a key that the rules name, each once, less the empty one: what a refusal of a
+    /// value that the injector does not know offers instead.
+    pub fn accepted_values(&self, key: &Key) -> Vec<&str> {
+        let terms = self.rules.iter().flat_map(|rule| &rule.when);
+        let values = terms
+            .filter(|term| term.key == *key)
+            .filter_map(|term| term.test.values());
+        let mut accepted: Vec<&str> = Vec::new();
+        for value in values.flat_map(|values| &values.list) {
+            if !value.is_empty() && !accepted.contains(&value.as_str()) {
+                accepted.push(value);
+            }
+        }
+        accepted
     }
 }

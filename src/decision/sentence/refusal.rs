@@ -124,7 +124,7 @@ pub(in crate::decision) fn invalid(
          pod; accepted values are {}",
         term.key.place.noun(),
         term.key.name,
-        accepted(&claim.injector.profile, term).join(", ")
+        claim.injector.profile.accepted_values(&term.key).join(", ")
     )
 }
 
@@ -136,21 +136,6 @@ fn culprit<'a>(claim: &Claim<'a>) -> Option<&'a Term> {
     let terms = &claim.rule.when;
     let last = || terms.iter().rev().find(there);
     terms.iter().find(unknown).or_else(last)
-}
-
-/// All values of a key that the profile names, less the empty one.
-fn accepted<'p>(profile: &'p Profile, of: &Term) -> Vec<&'p str> {
-    let terms = profile.rules.iter().flat_map(|rule| &rule.when);
-    let values = terms
-        .filter(|term| term.key == of.key)
-        .filter_map(|term| term.test.values());
-    let mut accepted: Vec<&str> = Vec::new();
-    for value in values.flat_map(|values| &values.list) {
-        if !value.is_empty() && !accepted.contains(&value.as_str()) {
-            accepted.push(value);
-        }
-    }
-    accepted
 }
 
 /// The final pod lacks what the injector adds.

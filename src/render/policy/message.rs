@@ -224,7 +224,7 @@ pub(super) fn invalid(injector: &Injector, numbers: &[usize]) -> String {
             ]);
         };
         let what = format!(" has {} {}=", term.key.place.noun(), term.key.name);
-        let accepted = accepted(profile, term).join(", ");
+        let accepted = profile.accepted_values(&term.key).join(", ");
         joined([
             who(term.key.place.is_on_pod()),
             text(&what),
@@ -250,19 +250,4 @@ fn culprit(rule: &Rule) -> Option<&Term> {
         .iter()
         .find(excludes)
         .or_else(|| rule.when.iter().rev().find(there))
-}
-
-/// All values of a key that the profile names, less the empty one.
-fn accepted<'p>(profile: &'p Profile, of: &Term) -> Vec<&'p str> {
-    let terms = profile.rules.iter().flat_map(|rule| &rule.when);
-    let values = terms
-        .filter(|term| term.key == of.key)
-        .filter_map(|term| term.test.values());
-    let mut accepted: Vec<&str> = Vec::new();
-    for value in values.flat_map(|values| &values.list) {
-        if !value.is_empty() && !accepted.contains(&value.as_str()) {
-            accepted.push(value);
-        }
-    }
-    accepted
 }
