@@ -213,6 +213,7 @@ fn judge<'a>(
 }
 
 impl Answer {
+    /// That of gate or check.
     fn new(
         hook: Hook,
         request: &Request<'_>,
@@ -220,21 +221,24 @@ impl Answer {
         decision: &Decision<'_>,
     ) -> Self {
         let patch = pod.and_then(|pod| decision.mark.patch(pod));
+        Self::with(hook, request, pod, (decision, patch))
+    }
+
+    /// That of a hook for objects that are no pods.
+    fn patched(hook: Hook, request: &Request<'_>, (decision, patch): Patched) -> Self {
+        Self::with(hook, request, None, (&decision, patch))
+    }
+
+    fn with(
+        hook: Hook,
+        request: &Request<'_>,
+        pod: Option<&PodView<'_>>,
+        (decision, patch): (&Decision<'_>, Option<String>),
+    ) -> Self {
         Self {
             body: review::answer(request.uid(), decision, patch),
             labels: record::labels(hook, decision, request.is_dry_run()),
             refusal: Refusal::of(hook, request, pod, decision),
-        }
-    }
-}
-
-impl Answer {
-    /// That of a hook for objects that are no pods.
-    fn patched(hook: Hook, request: &Request<'_>, (decision, patch): Patched) -> Self {
-        Self {
-            body: review::answer(request.uid(), &decision, patch),
-            labels: record::labels(hook, &decision, request.is_dry_run()),
-            refusal: Refusal::of(hook, request, None, &decision),
         }
     }
 }
