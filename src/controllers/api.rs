@@ -14,9 +14,6 @@ use super::kind::Kind;
 /// The field manager of everything that we write.
 pub const MANAGER: &str = "meshgate";
 
-/// Selects what we have written: our field manager cannot be selected on.
-pub const OURS: &str = "app.kubernetes.io/managed-by=meshgate";
-
 /// How long one call may take: longer than any webhook that it may have to wait for.
 pub const DEADLINE: Duration = Duration::from_secs(35);
 

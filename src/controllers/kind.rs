@@ -117,6 +117,14 @@ impl Id {
     }
 }
 
+/// The objects in the order in which they go: webhooks first, as they alone can refuse anything
+/// when nobody answers them; the owner last.
+pub fn in_order(mut ids: Vec<Id>) -> Vec<Id> {
+    let rank = |kind: Kind| Kind::BY_REMOVAL.iter().position(|one| *one == kind);
+    ids.sort_by_key(|id| (rank(id.kind), id.name.clone()));
+    ids
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind.names().kind, self.name)

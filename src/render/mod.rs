@@ -57,6 +57,10 @@ pub const BREAK_GLASS: &str = "meshgate.io/break-glass";
 /// Name of the empty `ClusterRole` that owns everything else (case 77).
 pub const OWNER: &str = "meshgate";
 
+/// Selects what we have written by the label that each of our objects carries: our field manager
+/// cannot be selected on.
+pub const OURS: &str = "app.kubernetes.io/managed-by=meshgate";
+
 /// Paths of the endpoints.
 pub mod path {
     /// The gate.
@@ -242,8 +246,9 @@ pub fn owner() -> Value {
 }
 
 fn labels() -> Value {
+    let (key, value) = OURS.split_once('=').unwrap_or((OURS, ""));
     json!({
-        "app.kubernetes.io/managed-by": "meshgate",
+        (key): value,
         "app.kubernetes.io/name": "meshgate",
         "app.kubernetes.io/part-of": "meshgate",
     })

@@ -7,8 +7,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::controllers::api::{CallError, OURS, call, objects};
+use crate::controllers::api::{CallError, call, objects};
 use crate::controllers::kind::{Id, Kind};
+use crate::render::OURS;
 use crate::render::OWNER;
 
 use super::plan::{Home, Observed};

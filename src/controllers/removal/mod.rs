@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use crate::render::BREAK_GLASS;
 
-use super::api::{self, CallError, MANAGER, OURS, call, objects};
-use super::kind::{Id, Kind};
+use super::api::{self, CallError, MANAGER, call, objects};
+use super::kind::{Id, Kind, in_order};
+use crate::render::OURS;
 
 /// Namespaces in one page.
 const PAGE: u32 = 500;
@@ -70,7 +71,7 @@ pub async fn find(client: &Client) -> Result<Found, CallError> {
         }
     }
     Ok(Found {
-        objects: plan::in_order(ids),
+        objects: in_order(ids),
         namespaces: labelled(client).await?,
     })
 }

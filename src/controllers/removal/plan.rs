@@ -36,14 +36,6 @@ pub fn well_known() -> Vec<Id> {
     .concat()
 }
 
-/// The objects in the order in which they go: webhooks first, as they alone can refuse anything
-/// when nobody answers them; the owner last.
-pub fn in_order(mut ids: Vec<Id>) -> Vec<Id> {
-    let rank = |kind: Kind| Kind::BY_REMOVAL.iter().position(|one| *one == kind);
-    ids.sort_by_key(|id| (rank(id.kind), id.name.clone()));
-    ids
-}
-
 /// The merge patch that takes our labels off a namespace; `None` if it has none.
 pub fn unlabel(labels: &BTreeMap<String, String>) -> Option<Value> {
     let ours = labels
@@ -56,6 +48,7 @@ pub fn unlabel(labels: &BTreeMap<String, String>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::kind::in_order;
 
     #[test]
     fn webhooks_go_first_and_the_owner_last() {

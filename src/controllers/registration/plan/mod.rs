@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::controllers::kind::{Id, Kind};
+use crate::controllers::kind::{Id, Kind, in_order};
 use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
 
 use super::contains::contains;
@@ -251,12 +251,7 @@ fn withdrawal(observed: &Observed) -> Vec<Action> {
 }
 
 fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
-    let of_kind = |kind: Kind| observed.objects.keys().filter(move |id| id.kind == kind);
-    Kind::BY_REMOVAL
-        .into_iter()
-        .flat_map(of_kind)
-        .cloned()
-        .collect()
+    in_order(observed.objects.keys().cloned().collect())
 }
 
 /// Whether somebody has said, with who and why, that they change this object on purpose.
