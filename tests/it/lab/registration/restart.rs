@@ -151,9 +151,13 @@ async fn it_is_said_who_enforces_where_nothing_is_armed() {
     };
     let warning = Meshgate::start(&lab, &of("  mode: warn")).await;
     says(&warning, "nothing enforces", 0).await;
-    let entries = lab.get(&gate()).await.unwrap()["webhooks"].clone();
     let waits = |entry: &Value| entry["timeoutSeconds"] == 2 && entry["failurePolicy"] == "Ignore";
-    assert!(entries.as_array().unwrap().iter().any(waits), "{entries}");
+    // It is said of the configuration, before its entries are written.
+    within(SECONDS, "entries wait for an answer, briefly", async || {
+        let gate = lab.get(&gate()).await?;
+        gate["webhooks"].as_array()?.iter().any(waits).then_some(())
+    })
+    .await;
     warning.order("stop").await;
     let policy = ["--enforcement=policy"];
     let policy = Meshgate::with(&lab, &of("  mode: enforce"), &policy).await;
