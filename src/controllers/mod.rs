@@ -4,15 +4,18 @@
 //!
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - [`certificates`]: the Secrets of CA and serving certificate, and what callers have to trust.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
 pub mod args;
+pub mod certificates;
 pub mod kind;
 pub mod namespaces;
 mod pace;
 pub mod registration;
 pub mod removal;
+pub mod trust;
 
 use std::sync::Arc;
 
@@ -27,6 +30,8 @@ use crate::lifecycle::{Latch, Tasks};
 use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
 
+use self::trust::Trust;
+
 /// What the controllers share.
 pub struct Context {
     client: Client,
@@ -34,6 +39,8 @@ pub struct Context {
     form: Form,
     metrics: Arc<Metrics>,
     latch: Latch,
+    /// By what callers are to verify us; `None` until it is known.
+    trust: watch::Sender<Option<Trust>>,
     /// The mirror is as this configuration wants it.
     mirrored: watch::Sender<bool>,
     /// Existing namespaces have the labels that this configuration selects by.
@@ -55,6 +62,8 @@ pub struct Form {
     /// Whether our namespace is created where it is missing: for development, where nothing else
     /// needs it.
     pub creates_home: bool,
+    /// Where certificates come from, and so what callers are to trust.
+    pub certificates: certificates::Settings,
 }
 
 impl Context {
@@ -73,6 +82,7 @@ impl Context {
             form,
             metrics,
             latch,
+            trust: watch::Sender::new(None),
             mirrored: watch::Sender::new(false),
             labelled: watch::Sender::new(false),
             in_force: watch::Sender::new(false),
@@ -88,7 +98,10 @@ type Controller = (
 );
 
 /// All controllers.
-const ALL: [Controller; 2] = [
+const ALL: [Controller; 3] = [
+    ("certificates", |context, stop| {
+        certificates::run(context, stop).boxed()
+    }),
     ("namespaces", |context, stop| {
         namespaces::run(context, stop).boxed()
     }),

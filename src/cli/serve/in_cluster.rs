@@ -102,7 +102,7 @@ async fn serve(
         &cluster.read(),
         &started,
     ))?;
-    registration::start(args, client, &parts, (&cluster, ready.certificates()))?;
+    registration::start(args, client, &parts, (&cluster, ready.certificates()));
     let tell = tell(latches, Arc::clone(&cluster), parts.stop.clone());
     parts.tasks.spawn("view", tell);
     ready.run(parts, cluster).await

@@ -12,6 +12,7 @@ mod plan;
 mod reach;
 mod telling;
 mod terms;
+mod trusting;
 mod wake;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ use crate::render::{self, FailurePolicy, MirrorForm, REACH_ENTRY, Settings};
 use super::api::{self, CallError};
 use super::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
+use super::trust::Trust;
 use super::{Context, registration::plan::Action};
 
 use self::plan::{Home, Observed, Plan, Progress};
@@ -56,6 +58,7 @@ struct Keeper {
     context: Arc<Context>,
     labelled: watch::Receiver<bool>,
     unlabelled: watch::Receiver<usize>,
+    trust: watch::Receiver<Option<Trust>>,
     pace: Pace,
     reach: Reach,
     writers: Vec<String>,
@@ -86,6 +89,7 @@ impl Keeper {
         Self {
             labelled: context.labelled.subscribe(),
             unlabelled: context.unlabelled.subscribe(),
+            trust: context.trust.subscribe(),
             context,
             pace: Pace::default(),
             reach: Reach::default(),
@@ -102,6 +106,10 @@ impl Keeper {
     }
 
     async fn keep(&mut self) {
+        // Nothing is written by which nobody could verify us.
+        if self.trust.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
         let mut wake: Option<Wake> = None;
         loop {
             let looked = self.look(&mut wake).await;
@@ -135,6 +143,7 @@ impl Keeper {
             // The sender is ours, so that it is never gone.
             _ = self.labelled.changed() => {}
             _ = self.unlabelled.changed() => {}
+            _ = self.trust.changed() => {}
         }
     }
 
@@ -154,6 +163,8 @@ impl Keeper {
         let mut observed = observe::objects_of(&client, &served, &ids).await?;
         let home = observe::home(&client, &settings.namespace).await?;
         observed.home = self.note_home(home);
+        let now = (self.context.form.certificates.clock)();
+        observed.note_covered(settings.ca_bundle.as_deref(), now);
         if let Some(uid) = observed.owner_uid() {
             settings.owner_uid = Some(uid.to_owned());
             wanted = render::registration(&self.context.injectors, &settings).objects;
@@ -196,12 +207,16 @@ impl Keeper {
             true => MirrorForm::Policy,
             false => MirrorForm::Webhook,
         };
-        Settings {
+        let mut settings = Settings {
             failure_policy: FailurePolicy::Fail,
             mirror: self.context.form.mirror.unwrap_or(found),
             writers: self.writers.clone(),
             ..self.context.form.settings.clone()
+        };
+        if let Some(trust) = &*self.trust.borrow() {
+            trust.enter(&mut settings);
         }
+        settings
     }
 
     fn progress(&self, proof: &str) -> Progress {
