@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use kube::Client;
 
-use crate::certs::throwaway::Prepared;
 use crate::cluster::Cluster;
 use crate::controllers::certificates::{self, Source};
 use crate::controllers::{self, Context, Form};
 use crate::render::{self, Settings};
 
+use super::certificates::Certificates;
 use super::parts::Parts;
 use super::{ServeArgs, now};
 
@@ -18,9 +18,13 @@ pub(super) fn start(
     args: &ServeArgs,
     client: Client,
     parts: &Parts,
-    (cluster, files): (&Arc<Cluster>, &Prepared),
+    (cluster, certificates): (&Arc<Cluster>, &Certificates),
 ) {
     let Some(url) = &args.registration.webhook_url else {
+        return;
+    };
+    // The flags that would make it another exclude each other.
+    let Certificates::Files(files) = certificates else {
         return;
     };
     let form = Form {

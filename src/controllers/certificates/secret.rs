@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 
 use crate::certs::held::{CAS, CERT, Content, KEY};
@@ -61,6 +65,19 @@ impl Place {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// The client by which it is read.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// An item whenever something may have changed. Needs list and watch of this one name.
+    pub fn changes(&self) -> BoxStream<'static, ()> {
+        let api: Api<PartialObjectMeta<Secret>> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let config = Config::default().fields(&format!("metadata.name={}", self.name));
+        watcher(api, config).default_backoff().map(drop).boxed()
     }
 
     fn api(&self) -> Api<Secret> {
