@@ -30,15 +30,18 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 19] = [
+const PURE: [&str; 22] = [
     "injector",
     "decision",
     "render",
     "yaml",
     "controllers/kind.rs",
+    "controllers/lease/plan",
+    "controllers/lease/record.rs",
     "controllers/pace.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
+    "controllers/registration/fleet.rs",
     "controllers/registration/narrowed.rs",
     "controllers/registration/plan",
     "controllers/registration/terms.rs",

@@ -8,11 +8,12 @@ use kube::Client;
 
 use crate::certs::throwaway::Prepared;
 use crate::cluster::Cluster;
+use crate::controllers::lease::Claim;
 use crate::controllers::{self, Context, Form};
 use crate::render::{self, Settings};
 
 use super::ServeArgs;
-use super::parts::Parts;
+use crate::cli::parts::Parts;
 
 /// Starts it, if `--webhook-url` says by which address.
 pub(super) fn start(
@@ -43,12 +44,16 @@ pub(super) fn start(
             ..Settings::new(render::Client::Url(url.to_string()), &args.namespace)
         },
         mirror: args.registration.mirror.form(),
+        configuration: None,
         creates_home: true,
     };
     let injectors = Arc::clone(cluster.read().injectors());
     let latch = parts.latches.add("registration");
     let noted = (Arc::clone(&parts.metrics), latch);
-    let context = Context::new(client, injectors, form, noted);
-    controllers::start(context, &parts.tasks, &parts.stop);
+    let make =
+        move |client| Context::new(client, Arc::clone(&injectors), form.clone(), noted.clone());
+    // Nobody contends with a process that registers its own address.
+    let alone = (client, Claim::always());
+    drop(controllers::start(alone, make, &parts.tasks, &parts.stop));
     Ok(())
 }
