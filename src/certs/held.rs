@@ -39,7 +39,10 @@ impl Content {
     /// # Errors
     /// Which is missing, or empty.
     pub fn pair(&self) -> Result<(&[u8], &[u8]), String> {
-        Ok((there(CERT, self.cert.as_deref())?, there(KEY, self.key.as_deref())?))
+        Ok((
+            there(CERT, self.cert.as_deref())?,
+            there(KEY, self.key.as_deref())?,
+        ))
     }
 
     /// The CAs of `ca.crt`; none where it is missing or cannot be read.
@@ -147,10 +150,12 @@ fn good_leaf(
 ) -> Result<HeldLeaf, String> {
     let (cert, key) = content.pair()?;
     let first = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
-    let own = first.first().ok_or_else(|| format!("{CERT} cannot be read"))?;
+    let own = first
+        .first()
+        .ok_or_else(|| format!("{CERT} cannot be read"))?;
     let at = now.min(own.not_after()).max(own.not_before());
-    let pair = ServingPair::from_pem(cert, key, at)
-        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
+    let pair =
+        ServingPair::from_pem(cert, key, at).map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
     if let Some(name) = names.iter().find(|name| !has_name(&pair, name)) {
         return Err(format!("{CERT} does not name {name}"));
     }
@@ -177,5 +182,6 @@ fn has_name(pair: &ServingPair, wanted: &str) -> bool {
         return false;
     };
     let mut names = names.value.general_names.iter();
-    names.any(|name| matches!(name, GeneralName::DNSName(name) if name.eq_ignore_ascii_case(wanted)))
+    names
+        .any(|name| matches!(name, GeneralName::DNSName(name) if name.eq_ignore_ascii_case(wanted)))
 }

@@ -117,6 +117,7 @@ pub struct Metrics {
     serving_cert_not_after: Gauge,
     certificate_refusals: Counter,
     certificates: Certificates,
+    leader: Gauge,
     registration: Registration,
     view: ViewMetrics,
 }
@@ -258,11 +259,18 @@ impl Metrics {
             "Contents of the certificate's files or Secret that could not be served with",
             certificate_refusals.clone(),
         );
+        let leader = Gauge::default();
+        registry.register(
+            "leader",
+            "1 if this process holds the Lease, and so is the one that writes",
+            leader.clone(),
+        );
         let registration = Registration::register(&mut registry);
         let view = ViewMetrics::register(&mut registry);
         let certificates = Certificates::register(&mut registry);
         Self {
             registry,
+            leader,
             registration,
             decisions,
             durations,
@@ -332,6 +340,18 @@ impl Metrics {
     /// Counts a content of the certificate's files or Secret that is refused.
     pub fn certificate_refused(&self) {
         self.certificate_refusals.inc();
+    }
+
+    /// Sets whether this process is the one that writes.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// Takes back what was said of the registration: somebody else keeps it, and says it.
+    pub fn registration_unknown(&self) {
+        self.registration.armed.set(0);
+        self.registration.narrowed.set(0);
+        self.registration.namespaces_unlabelled.set(0);
     }
 
     /// Sets whether something enforces, and all that is to fail closed does so.

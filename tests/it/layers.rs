@@ -20,7 +20,14 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ),
     (
         "controllers",
-        &["certs", "cluster", "injector", "lifecycle", "metrics", "render"],
+        &[
+            "certs",
+            "cluster",
+            "injector",
+            "lifecycle",
+            "metrics",
+            "render",
+        ],
     ),
     ("certs", &["telemetry"]),
     ("server", &["certs", "lifecycle", "telemetry"]),
@@ -30,7 +37,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 25] = [
+const PURE: [&str; 28] = [
     "injector",
     "decision",
     "render",
@@ -40,9 +47,12 @@ const PURE: [&str; 25] = [
     "certs/rotation",
     "certs/swap.rs",
     "controllers/kind.rs",
+    "controllers/lease/plan",
+    "controllers/lease/record.rs",
     "controllers/pace.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
+    "controllers/registration/fleet.rs",
     "controllers/registration/narrowed.rs",
     "controllers/registration/plan",
     "controllers/registration/terms.rs",

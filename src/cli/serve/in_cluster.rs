@@ -23,8 +23,8 @@ use crate::server::args::Placement;
 
 use super::front::Front;
 use super::greeting::{self, in_cluster::Whereabouts};
-use super::parts::Parts;
 use super::{LOOKUP_DEADLINE, ServeArgs, registration};
+use crate::cli::parts::Parts;
 
 /// How often what `/readyz` and the log say of the view is worked out anew.
 const LOOK: Duration = Duration::from_millis(500);

@@ -4,6 +4,7 @@
 //! look every few seconds at all that counts, one step at a time, so that neither a lost event nor a
 //! machine that was suspended matters. What to do is decided in `certs::rotation`.
 
+pub mod args;
 mod given;
 pub mod own;
 pub mod registered;
@@ -189,7 +190,8 @@ impl Keeper {
         let client = self.client();
         let place = Place::new(&client, self.namespace(), name);
         let Some(seen) = place.read().await? else {
-            self.told.waits(&place, "it is missing: expected cert-manager to make it");
+            self.told
+                .waits(&place, "it is missing: expected cert-manager to make it");
             return Ok(Next::In(IMPATIENT));
         };
         // One that is about to be written holds nothing yet; then it is no public CA.

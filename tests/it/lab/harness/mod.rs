@@ -4,6 +4,7 @@
 //! everybody: a test that changes it, or stops a component, takes [`Lab::alone`].
 
 mod call;
+mod control;
 mod dapr;
 mod guests;
 mod istiod;
@@ -26,6 +27,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::call::{Answer, Who};
+pub(crate) use self::control::{Control, HOME};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
