@@ -61,7 +61,7 @@ readinessProbe:
 
 {{/* Whom a pod runs as, and how Kubernetes treats all of ours alike: (list . ACCOUNT). */}}
 {{- define "meshgate.pod.common" -}}
-{{- $root := index . 0 }}
+{{- $root := index . 0 -}}
 serviceAccountName: {{ index . 1 }}
 serviceAccount: {{ index . 1 }}
 automountServiceAccountToken: true

@@ -1,11 +1,11 @@
 {{/* Where pods may be, and how soon they leave a lost node. */}}
 {{- define "meshgate.placement" -}}
-{{- with .Values.scheduling }}
+{{- with .Values.scheduling -}}
+nodeSelector:
+  {{- toYaml (merge (dict "kubernetes.io/os" "linux") .nodeSelector) | nindent 2 }}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-nodeSelector:
-  {{- toYaml (merge (dict "kubernetes.io/os" "linux") .nodeSelector) | nindent 2 }}
 tolerations:
 {{- range list "not-ready" "unreachable" }}
 - key: node.kubernetes.io/{{ . }}

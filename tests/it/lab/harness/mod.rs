@@ -6,6 +6,7 @@
 mod call;
 mod dapr;
 mod guests;
+pub(crate) mod helm;
 mod istiod;
 mod kubectl;
 mod linkerd;
