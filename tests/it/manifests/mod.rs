@@ -123,6 +123,7 @@ fn one_configuration_has_one_hash() {
         assert_eq!(mounted, name, "{whose}");
     }
     assert!(text("install.yaml").contains(&format!("--configuration-hash={hash}\n")));
+    assert!(text("../docs/install.md").contains(&format!("s/{hash}/")));
     let configuration = map["data"]["meshgate.yaml"].as_str().unwrap();
     let read = meshgate::injector::Injectors::from_yaml(name, configuration.as_bytes());
     assert!(read.is_ok(), "{read:?}");

@@ -56,3 +56,20 @@ fn same(at: &str, values: &Value, schema: &Value) {
         }
     }
 }
+
+/// The table of docs/install.md has every value, or what it is a part of.
+#[test]
+fn every_value_is_in_the_table() {
+    let page = text("../docs/install.md");
+    let schema: Value = serde_json::from_str(&text(FILE)).unwrap();
+    let mut open = vec![(String::new(), &schema)];
+    while let Some((at, schema)) = open.pop() {
+        for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
+            let at = format!("{at}{key}");
+            if key != "global" && !page.contains(&format!("`{at}`")) {
+                assert!(inner.get("properties").is_some(), "docs/install.md lacks {at}");
+                open.push((format!("{at}."), inner));
+            }
+        }
+    }
+}
