@@ -16,6 +16,7 @@ mod lab;
 mod layers;
 mod load;
 mod logs;
+mod manifests;
 mod patch;
 mod pod_view;
 mod probe;

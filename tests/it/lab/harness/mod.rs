@@ -7,6 +7,7 @@ mod call;
 mod control;
 mod dapr;
 mod guests;
+pub(crate) mod helm;
 mod istiod;
 mod kubectl;
 mod linkerd;
