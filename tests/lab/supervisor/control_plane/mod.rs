@@ -8,6 +8,7 @@ pub(crate) mod ports;
 pub(crate) mod process;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -171,16 +172,31 @@ impl ControlPlane {
         self.credentials.kubeconfig(user)
     }
 
+    /// `kubectl apply --server-side`, as the admin.
+    pub(crate) fn apply(&self, objects: &str) -> Result<()> {
+        self.kubectl_with(&["apply", "--server-side", "--filename=-"], objects)
+    }
+
     /// Runs it as the admin, to its good end.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<()> {
-        let output = Command::new(self.lab.join("bin/kubectl"))
+        self.kubectl_with(arguments, "")
+    }
+
+    fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<()> {
+        let mut child = Command::new(self.lab.join("bin/kubectl"))
             .arg("--kubeconfig")
             .arg(self.kubeconfig("admin"))
             .args(arguments)
             .env("KUBECACHEDIR", self.folder().join("kubectl"))
-            .stdin(Stdio::null())
-            .output()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
             .context("kubectl")?;
+        if let Some(mut pipe) = child.stdin.take() {
+            pipe.write_all(input.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
         if !output.status.success() {
             let error = String::from_utf8_lossy(&output.stderr);
             bail!("kubectl {}: {}", arguments.join(" "), error.trim());

@@ -5,6 +5,7 @@
 //! | `cut NODE`, `mend NODE` | its link to everybody else is down, without a word to anybody |
 //! | `blind ADDRESS`, `unblind ADDRESS` | the pod with this address no longer reaches the API server; nobody tells it |
 //! | `freeze NAMESPACE/POD`, `thaw …`, `murder …` | SIGSTOP, SIGCONT, SIGKILL for the pod's program |
+//! | `install injector`, `install plain` | a stand-in for Linkerd's injector, a fail-closed webhook to compare with |
 //! | `fill NODE`, `empty NODE` | the disk of its logs, of `node3` only |
 
 use std::fs;
@@ -15,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::install::install;
 use super::{SMALL_DISK, run};
 use crate::control_plane::ControlPlane;
 
@@ -28,6 +30,7 @@ pub(crate) fn answer(plane: &ControlPlane, verb: &str, what: &str) -> Option<Res
         "freeze" => signal(plane, what, Signal::STOP),
         "thaw" => signal(plane, what, Signal::CONT),
         "murder" => signal(plane, what, Signal::KILL),
+        "install" => install(plane, what),
         "fill" => fill(plane, what),
         "empty" => empty(plane, what),
         _ => return None,
