@@ -8,6 +8,7 @@ mod dapr;
 mod faults;
 mod fidelity;
 mod istio;
+mod nobody;
 mod readme;
 mod registration;
 mod remains;

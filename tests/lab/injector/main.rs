@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let address: SocketAddr = address.parse()?;
     let pair = throwaway::prepare(Path::new(certs), address.ip(), Timestamp::now())?.pair;
-    let router = Router::new().route("/", post(move |body| answers(body, inject)));
+    let router = Router::new().route("/", post(move |body| answers(body, inject)).get("alive"));
     tokio::runtime::Runtime::new()?.block_on(async move {
         let shutdown = Shutdown::on_signals()?;
         let tasks = Tasks::new(shutdown.clone());

@@ -20,6 +20,7 @@ mod probes;
 mod sandbox;
 mod status;
 mod volumes;
+mod whoever;
 
 use std::path::PathBuf;
 use std::str::FromStr;

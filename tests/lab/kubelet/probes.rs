@@ -1,12 +1,15 @@
 //! HTTP probes of a container, by the rules of kubelets.
 
+use std::io;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
+
+use crate::whoever;
 
 /// Waits until the container has started in the sense of its start-up probe; false when that has
 /// failed for good.
@@ -92,8 +95,17 @@ async fn succeeds(container: &Container, probe: &Probe, address: &str) -> bool {
     };
     let path = get.path.as_deref().unwrap_or("/");
     let limit = seconds(probe.timeout_seconds, 1);
-    let status = timeout(limit, ask(address, port, path)).await;
-    matches!(status, Ok(Some(200..400)))
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: kube-probe/1.37\r\nConnection: close\r\n\r\n"
+    );
+    let asks = async {
+        let stream = TcpStream::connect((address, port)).await?;
+        match get.scheme.as_deref() {
+            Some("HTTPS") => ask(whoever::connect(stream).await?, &request).await,
+            _ => ask(stream, &request).await,
+        }
+    };
+    matches!(timeout(limit, asks).await, Ok(Ok(200..400)))
 }
 
 fn port(container: &Container, port: &IntOrString) -> Option<u16> {
@@ -109,14 +121,15 @@ fn port(container: &Container, port: &IntOrString) -> Option<u16> {
 }
 
 /// The status of an answer.
-async fn ask(address: &str, port: u16, path: &str) -> Option<u16> {
-    let mut stream = TcpStream::connect((address, port)).await.ok()?;
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: kube-probe/1.37\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.ok()?;
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> io::Result<u16> {
+    stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.ok()?;
+    // As much of it as there is: whether the end came in order is not asked.
+    while stream.read_buf(&mut answer).await.unwrap_or(0) > 0 {}
     let text = String::from_utf8_lossy(&answer);
-    text.split(' ').nth(1)?.parse().ok()
+    let status = text
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    status.ok_or_else(|| io::Error::other("no status"))
 }
