@@ -10,6 +10,7 @@ mod faults;
 mod fidelity;
 mod istio;
 mod leader;
+mod nobody;
 mod readme;
 mod registration;
 mod remains;
