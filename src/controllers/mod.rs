@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod args;
+pub mod event;
 pub mod kind;
 pub mod namespaces;
 mod pace;
@@ -79,6 +80,15 @@ impl Context {
             unlabelled: watch::Sender::new(0),
         }
     }
+}
+
+/// The clock by which people and objects tell the time. Plans are told it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge where plans, which are pure, get the time from"
+)]
+pub(crate) fn wall_clock() -> jiff::Timestamp {
+    jiff::Timestamp::now()
 }
 
 /// A controller: its name, and what runs until it is told to stop.
