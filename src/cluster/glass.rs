@@ -66,7 +66,11 @@ mod tests {
         assert_eq!(glass.broken(), None);
         glass.tick(at("2026-01-01T00:00:00Z"));
         glass.see(&metadata(glass::SEEN_ON, "jane: x"));
-        assert_eq!(glass.broken(), None, "without an end it is about the object");
+        assert_eq!(
+            glass.broken(),
+            None,
+            "without an end it is about the object"
+        );
         glass.see(&metadata(glass::SEEN_ON, note));
         glass.forget("others");
         assert!(glass.broken().is_some());

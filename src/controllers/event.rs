@@ -47,7 +47,14 @@ pub async fn record(
         reason: Some(event.reason.to_owned()),
         // The API server takes no longer ones.
         message: Some(event.message.chars().take(1000).collect()),
-        type_: Some(if event.is_warning { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(
+            if event.is_warning {
+                "Warning"
+            } else {
+                "Normal"
+            }
+            .to_owned(),
+        ),
         source: Some(EventSource {
             component: Some(MANAGER.to_owned()),
             ..EventSource::default()

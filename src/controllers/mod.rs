@@ -4,11 +4,13 @@
 //!
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - [`glass`]: breaks the glass and closes it, for `break-glass`.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
 pub mod args;
 pub mod event;
+pub mod glass;
 pub mod kind;
 pub mod namespaces;
 mod pace;

@@ -19,8 +19,8 @@ pub mod open;
 
 use serde_json::{Value, json};
 
-pub use crate::render::BREAK_GLASS as ANNOTATION;
 pub use self::note::Note;
+pub use crate::render::BREAK_GLASS as ANNOTATION;
 
 /// The webhook configurations that can be switched off, by their names.
 pub const CONFIGURATIONS: [&str; 2] = [crate::render::CONFIGURATION, crate::render::MIRROR];

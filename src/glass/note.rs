@@ -49,7 +49,10 @@ impl Note {
                 Err(_) => return false,
             },
             Some(("injector", names)) if !names.is_empty() => {
-                self.injectors = names.split(',').map(|name| name.trim().to_owned()).collect();
+                self.injectors = names
+                    .split(',')
+                    .map(|name| name.trim().to_owned())
+                    .collect();
             }
             _ => return false,
         }

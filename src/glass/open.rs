@@ -69,7 +69,9 @@ pub fn binding(object: &Value, note: &Note) -> Opened {
     let injector = name.strip_suffix(policy::SUFFIX);
     let is_about = injector.is_some_and(|injector| note.is_about(injector));
     let actions = &object["spec"]["validationActions"];
-    let denies = actions.as_array().is_some_and(|all| all.contains(&json!("Deny")));
+    let denies = actions
+        .as_array()
+        .is_some_and(|all| all.contains(&json!("Deny")));
     let before = &object["metadata"]["annotations"][BEFORE];
     if !is_about || !denies && before.is_null() {
         return Opened::default();

@@ -19,14 +19,49 @@ fn at(time: &str) -> jiff::Timestamp {
 fn a_note_is_read_as_people_write_it_and_as_the_command_does() {
     let until = || Some(at(UNTIL));
     let table: [(&str, &str, Option<jiff::Timestamp>, &[&str]); 8] = [
-        ("jane: the mesh is being replaced", "jane: the mesh is being replaced", None, &[]),
+        (
+            "jane: the mesh is being replaced",
+            "jane: the mesh is being replaced",
+            None,
+            &[],
+        ),
         ("jane: a; b", "jane: a; b", None, &[]),
-        ("jane: a; until=2026-01-01T00:15:00Z", "jane: a", until(), &[]),
-        ("jane: a; until=2026-01-01T00:15:00Z; injector=linkerd,vault", "jane: a", until(), &["linkerd", "vault"]),
-        ("jane: a; injector=linkerd; until=2026-01-01T01:15:00+01:00", "jane: a", until(), &["linkerd"]),
-        ("jane: a ; injector=linkerd, vault", "jane: a", None, &["linkerd", "vault"]),
-        ("jane: a; until=tomorrow", "jane: a; until=tomorrow", None, &[]),
-        ("jane: a; until=2026-01-01T00:15:00Z; b", "jane: a; until=2026-01-01T00:15:00Z; b", None, &[]),
+        (
+            "jane: a; until=2026-01-01T00:15:00Z",
+            "jane: a",
+            until(),
+            &[],
+        ),
+        (
+            "jane: a; until=2026-01-01T00:15:00Z; injector=linkerd,vault",
+            "jane: a",
+            until(),
+            &["linkerd", "vault"],
+        ),
+        (
+            "jane: a; injector=linkerd; until=2026-01-01T01:15:00+01:00",
+            "jane: a",
+            until(),
+            &["linkerd"],
+        ),
+        (
+            "jane: a ; injector=linkerd, vault",
+            "jane: a",
+            None,
+            &["linkerd", "vault"],
+        ),
+        (
+            "jane: a; until=tomorrow",
+            "jane: a; until=tomorrow",
+            None,
+            &[],
+        ),
+        (
+            "jane: a; until=2026-01-01T00:15:00Z; b",
+            "jane: a; until=2026-01-01T00:15:00Z; b",
+            None,
+            &[],
+        ),
     ];
     for (annotation, text, until, injectors) in table {
         let expected = Note {
@@ -34,7 +69,11 @@ fn a_note_is_read_as_people_write_it_and_as_the_command_does() {
             until,
             injectors: injectors.iter().map(|&one| one.to_owned()).collect(),
         };
-        assert_eq!(Note::parse(annotation), Some(expected.clone()), "{annotation}");
+        assert_eq!(
+            Note::parse(annotation),
+            Some(expected.clone()),
+            "{annotation}"
+        );
         assert_eq!(Note::parse(&expected.to_string()), Some(expected));
     }
     assert_eq!(Note::parse("jane"), None);
@@ -92,8 +131,10 @@ fn everything_that_can_refuse_a_pod_is_off_and_comes_back_as_it_was() {
             let opened = opened(&object, &note);
             let Some(patch) = opened.patch else {
                 let name = object["metadata"]["name"].as_str().unwrap();
-                let is_harmless = !object["webhooks"].is_array() && !name.ends_with(".check.meshgate.io");
-                let is_warning = object["kind"] == "ValidatingAdmissionPolicy" || name.starts_with("istio.");
+                let is_harmless =
+                    !object["webhooks"].is_array() && !name.ends_with(".check.meshgate.io");
+                let is_warning =
+                    object["kind"] == "ValidatingAdmissionPolicy" || name.starts_with("istio.");
                 assert!(is_harmless || is_warning, "{object}");
                 continue;
             };
@@ -108,7 +149,10 @@ fn everything_that_can_refuse_a_pod_is_off_and_comes_back_as_it_was() {
             let again = opened_again(&open, "jane: y; until=2026-01-01T01:00:00Z");
             let mut closed = merged(&again, &close::close(&again).unwrap());
             if closed["metadata"]["annotations"] == json!({}) {
-                closed["metadata"].as_object_mut().unwrap().remove("annotations");
+                closed["metadata"]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("annotations");
             }
             assert_eq!(closed, object);
             assert_eq!(close::close(&closed), None);
@@ -119,7 +163,10 @@ fn everything_that_can_refuse_a_pod_is_off_and_comes_back_as_it_was() {
 fn opened_again(open: &Value, text: &str) -> Value {
     let again = opened(open, &note(text));
     let patch = again.patch.unwrap();
-    assert!(patch.get("webhooks").is_none() && patch.get("spec").is_none(), "{patch}");
+    assert!(
+        patch.get("webhooks").is_none() && patch.get("spec").is_none(),
+        "{patch}"
+    );
     merged(open, &patch)
 }
 
@@ -127,9 +174,15 @@ fn opened_again(open: &Value, text: &str) -> Value {
 fn what_others_share_with_an_injector_stays() {
     let note = note(&format!("jane: x; until={UNTIL}; injector=linkerd"));
     let objects = rendered(Enforcement::Webhook);
-    let gate = objects.iter().find(|one| one["metadata"]["name"] == SEEN_ON).unwrap();
+    let gate = objects
+        .iter()
+        .find(|one| one["metadata"]["name"] == SEEN_ON)
+        .unwrap();
     let found = open::configuration(gate, &note);
-    assert_eq!(found.off, [""; 0], "vault can be asked for wherever linkerd can");
+    assert_eq!(
+        found.off, [""; 0],
+        "vault can be asked for wherever linkerd can"
+    );
     assert_eq!((found.others.len(), found.shared.len()), (2, 0));
     let open = merged(gate, &found.patch.unwrap());
     for entry in open["webhooks"].as_array().unwrap() {
@@ -141,16 +194,25 @@ fn what_others_share_with_an_injector_stays() {
             continue;
         }
         let text = added[0]["expression"].as_str().unwrap();
-        assert!(text.contains("vault.hashicorp.com") && !text.contains("linkerd"), "{text}");
+        assert!(
+            text.contains("vault.hashicorp.com") && !text.contains("linkerd"),
+            "{text}"
+        );
     }
-    assert_eq!(merged(&open, &close::close(&open).unwrap())["webhooks"], gate["webhooks"]);
+    assert_eq!(
+        merged(&open, &close::close(&open).unwrap())["webhooks"],
+        gate["webhooks"]
+    );
     // Of another version, whose conditions nobody can take apart.
     let mut older = gate.clone();
     for entry in older["webhooks"].as_array_mut().unwrap() {
         entry["matchConditions"] = json!([{"name": "required", "expression": "true"}]);
     }
     assert_eq!(open::configuration(&older, &note).shared.len(), 2);
-    let both = Note { injectors: vec!["linkerd".to_owned(), "vault".to_owned()], ..note.clone() };
+    let both = Note {
+        injectors: vec!["linkerd".to_owned(), "vault".to_owned()],
+        ..note.clone()
+    };
     let wider = open::configuration(&open, &both);
     assert_eq!((wider.off.len(), wider.others.len()), (3, 0));
     assert_eq!(open::injectors(gate), ["istio", "linkerd", "vault"]);
@@ -159,14 +221,23 @@ fn what_others_share_with_an_injector_stays() {
         .iter()
         .filter(|one| one["kind"] == "ValidatingAdmissionPolicyBinding")
         .collect();
-    let off: Vec<String> = bindings.iter().flat_map(|one| open::binding(one, &note).off).collect();
+    let off: Vec<String> = bindings
+        .iter()
+        .flat_map(|one| open::binding(one, &note).off)
+        .collect();
     assert_eq!(off, ["linkerd.check.meshgate.io"]);
 }
 
 #[test]
 fn an_entry_without_conditions_is_restored_without_them() {
-    let object = json!({"metadata": {"name": SEEN_ON}, "webhooks": [{"name": "a.gate.meshgate.io"}]});
-    let open = merged(&object, &open::configuration(&object, &note("jane: x")).patch.unwrap());
+    let object =
+        json!({"metadata": {"name": SEEN_ON}, "webhooks": [{"name": "a.gate.meshgate.io"}]});
+    let open = merged(
+        &object,
+        &open::configuration(&object, &note("jane: x"))
+            .patch
+            .unwrap(),
+    );
     assert!(is_off(&open["webhooks"][0]));
     let closed = merged(&open, &close::close(&open).unwrap());
     assert_eq!(closed["webhooks"], object["webhooks"]);

@@ -6,6 +6,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::controllers::api::{CallError, MANAGER, call, objects};
+use crate::controllers::glass;
 use crate::controllers::kind::Id;
 
 /// Creates our own namespace.
@@ -40,20 +41,13 @@ pub(super) async fn apply(client: &Client, id: &Id, object: &Value) -> Result<()
     Ok(())
 }
 
-/// Merges a patch into an object; the patch says for which version it holds.
+/// Closes the broken glass of an object.
 ///
 /// # Errors
 /// The API server refuses it, or cannot be asked; a conflict if it has changed since it was seen.
 /// That it is gone already is no error.
 pub(super) async fn mend(client: &Client, id: &Id, patch: &Value) -> Result<(), CallError> {
-    let params = PatchParams {
-        field_manager: Some(format!("{MANAGER}-break-glass")),
-        ..PatchParams::default()
-    };
-    let api = objects(client, id.kind);
-    let patch = Patch::Merge(patch);
-    let merged = api.patch(&id.name, &params, &patch);
-    match call(|| format!("cannot close the broken glass of {id}"), merged).await {
+    match glass::merge(client, id, patch).await {
         Err(error) if !error.is_gone() => Err(error),
         _ => Ok(()),
     }

@@ -37,7 +37,10 @@ pub(super) enum Unproved {
 pub(super) async fn attempt(client: &Client, namespace: &str, proof: &str) -> Result<(), Unproved> {
     let mut object = ConfigMap::default();
     object.metadata.generate_name = Some("meshgate-in-force-".to_owned());
-    object.metadata.labels = Some(BTreeMap::from([(in_force::LABEL.to_owned(), String::new())]));
+    object.metadata.labels = Some(BTreeMap::from([(
+        in_force::LABEL.to_owned(),
+        String::new(),
+    )]));
     let params = PostParams {
         dry_run: true,
         field_manager: Some(MANAGER.to_owned()),
@@ -48,7 +51,10 @@ pub(super) async fn attempt(client: &Client, namespace: &str, proof: &str) -> Re
         Ok(_) => Err(Unproved::NotYet),
         Err(error) => {
             let said = error.to_string();
-            match (said.contains(&in_force::refusal(proof)), said.contains(in_force::NAME)) {
+            match (
+                said.contains(&in_force::refusal(proof)),
+                said.contains(in_force::NAME),
+            ) {
                 (true, _) => Ok(()),
                 (false, true) => Err(Unproved::NotYet),
                 (false, false) => Err(Unproved::Failed(said)),

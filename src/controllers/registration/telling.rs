@@ -47,7 +47,9 @@ impl Keeper {
         let is_guaranteed = is_proved || !policies::are_wanted(wanted);
         let is_complete = ids.all(|id| observed.objects.contains_key(&id));
         self.armed = armed == all && is_complete && is_guaranteed;
-        let enforces = self.armed && self.is_to_enforce();
+        // Until policies are in force, webhooks stay as they are.
+        let by_others = !is_guaranteed && policies::are_webhooks_armed(observed);
+        let enforces = (self.armed || by_others) && self.is_to_enforce();
         self.context.metrics.registration_armed(enforces);
         (armed, all)
     }

@@ -150,7 +150,9 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.only_policies(observed, wanted);
         return plan;
     }
-    plan.waits = !by_policy && !progress.reached && wanted.iter().any(|object| is_of_another(observed, object));
+    plan.waits = !by_policy
+        && !progress.reached
+        && wanted.iter().any(|object| is_of_another(observed, object));
     if plan.waits {
         plan.only_to_be_reached(observed, wanted);
         return plan;

@@ -55,6 +55,10 @@ fn what_a_person_wrote_without_an_end_stays() {
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: until=never");
     });
-    let plan = plan(&cluster.observed, &wanted_at("u"), at("2036-01-01T00:00:00Z"));
+    let plan = plan(
+        &cluster.observed,
+        &wanted_at("u"),
+        at("2036-01-01T00:00:00Z"),
+    );
     assert_eq!((plan.actions.len(), plan.hands_off.len()), (0, 1));
 }
