@@ -19,6 +19,7 @@ use crate::controllers::kind::{Id, Kind, in_order};
 use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
 
 use super::contains::contains;
+use super::fleet::Replicas;
 use super::{entries, terms};
 
 /// What is in the cluster.
@@ -73,10 +74,8 @@ pub(super) struct Progress {
     pub(super) reached: bool,
     /// What is there of the mirror has been there for long enough to be in force.
     pub(super) settled: bool,
-    /// A serving replica can be called, or nobody looks at them.
-    pub(super) ready: bool,
-    /// All serving replicas have this configuration, or nobody looks at them.
-    pub(super) everywhere: bool,
+    /// Who is there to be called.
+    pub(super) replicas: Replicas,
 }
 
 /// One write.
@@ -108,11 +107,21 @@ pub(super) struct Plan {
     pub(super) hands_off: Vec<Id>,
     /// The mirror is as it is wanted, or left alone.
     pub(super) mirrored: bool,
-    /// Entries stay armed for another configuration until we are reached and all replicas have this
+    /// What is not done yet, and for what it waits.
+    pub(super) hold: Hold,
+}
+
+/// What is held back as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Nothing.
+    #[default]
+    None,
+    /// All of it, until a replica can be called.
+    First,
+    /// Entries stay armed for another configuration, until we are reached and all replicas have this
     /// one.
-    pub(super) waits: bool,
-    /// Nothing is written before a replica can be called.
-    pub(super) unready: bool,
+    Another,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
@@ -122,16 +131,17 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.actions = withdrawal(observed);
         return plan;
     }
-    plan.unready = !progress.ready && !has_begun(observed, wanted);
-    if plan.unready {
+    if progress.replicas == Replicas::NoneReady && !has_begun(observed, wanted) {
+        plan.hold = Hold::First;
         return plan;
     }
     if observed.home == Home::Wanted {
         plan.actions.push(Action::CreateHome);
     }
-    let may_change = progress.reached && progress.everywhere;
-    plan.waits = !may_change && wanted.iter().any(|object| is_of_another(observed, object));
-    if plan.waits {
+    let is_everywhere = progress.replicas == Replicas::Equal;
+    let may_change = progress.reached && is_everywhere;
+    if !may_change && wanted.iter().any(|object| is_of_another(observed, object)) {
+        plan.hold = Hold::Another;
         plan.only_to_be_reached(observed, wanted);
         return plan;
     }
@@ -141,7 +151,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         .filter(|id| !observed.objects.contains_key(id))
         .collect();
     // What is armed for this very configuration is put back whatever the replicas have.
-    let everywhere = progress.everywhere || is_armed(observed, wanted);
+    let is_in_turn = is_everywhere || is_armed(observed, wanted);
     plan.mirrored = observed.owner_uid().is_some();
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
@@ -154,8 +164,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             plan.hands_off.push(id);
             continue;
         }
-        let in_turn = may_arm(&id, progress, &missing, is_of_another(observed, object));
-        let may_arm = in_turn && everywhere;
+        let may_arm =
+            is_in_turn && may_arm(&id, progress, &missing, is_of_another(observed, object));
         let object = prepared(object, live, may_arm);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
@@ -164,7 +174,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.actions.push(apply(id, object, live));
     }
     let is_in_force = plan.actions.is_empty() && missing.is_empty() && progress.settled;
-    if is_in_force && progress.everywhere {
+    if is_in_force && is_everywhere {
         plan.actions = stale(observed, wanted);
     }
     plan
