@@ -75,5 +75,5 @@ load: ## The tests of replacement and of hostile clients, ten times as long, wit
 fidelity: lab ## What injectors do against what profiles say, on PAIRS=20000 random pairs each, with the counts
 	MESHGATE_FIDELITY_PAIRS=$(or $(PAIRS),20000) $(CARGO) test --locked --test it -- --nocapture lab::fidelity
 
-bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset
+bless: ## Write the shipped JSON Schema, manifests and snapshots anew (needs `make lab PROGRAMS=helm`)
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset lab::chart::rendered

@@ -9,6 +9,8 @@ use kube::Config;
 
 use crate::cluster::watch;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
+use crate::controllers::certificates::args::CertificatesArgs;
+use crate::controllers::certificates::{self, Clock, Source};
 use crate::controllers::lease::{Elector, Place};
 use crate::controllers::{self, Context, Form};
 use crate::injector::Injectors;
@@ -83,6 +85,9 @@ pub(super) struct ControlArgs {
     #[arg(long, value_name = "BY", default_value = "auto")]
     mirror: MirrorArg,
 
+    #[command(flatten)]
+    certificates: CertificatesArgs,
+
     /// Address of probes and metrics (plain HTTP)
     /// [default: all addresses, port 8080, in a cluster; 127.0.0.1:8080 with --kubeconfig]
     #[arg(long, value_name = "ADDRESS")]
@@ -148,9 +153,16 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
             port: args.service_port,
         },
     };
-    let read = |path: &PathBuf| {
-        std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read --ca-file {}", path.display()))
+    let clock: Clock = Arc::new(jiff::Timestamp::now);
+    let certificates = match &args.ca_file {
+        Some(file) => certificates::Settings {
+            source: Source::File(Some(file.clone())),
+            clock,
+        },
+        None => {
+            let service = (args.namespace.as_str(), args.service.as_str());
+            args.certificates.settings(service, clock)
+        }
     };
     let configuration = args.configuration_hash.clone();
     if configuration.as_deref() == Some("") {
@@ -161,13 +173,13 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
     }
     Ok(Form {
         settings: Settings {
-            ca_bundle: args.ca_file.as_ref().map(read).transpose()?,
             enforcement: args.enforcement.into(),
             ..Settings::new(client, &args.namespace)
         },
         mirror: args.mirror.form(),
         configuration,
         creates_home: false,
+        certificates,
     })
 }
 

@@ -6,10 +6,12 @@
 //! - `runner`: runs the controllers, while it is this one.
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - [`certificates`]: the Secrets of CA and serving certificate, and what callers have to trust.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
 pub mod args;
+pub mod certificates;
 pub mod kind;
 pub mod lease;
 pub mod namespaces;
@@ -17,6 +19,7 @@ mod pace;
 pub mod registration;
 pub mod removal;
 mod runner;
+pub mod trust;
 
 use std::sync::Arc;
 
@@ -32,6 +35,7 @@ use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
 
 use self::lease::Fenced;
+use self::trust::Trust;
 
 pub use self::runner::start;
 
@@ -42,6 +46,8 @@ pub struct Context {
     form: Form,
     metrics: Arc<Metrics>,
     latch: Latch,
+    /// By what callers are to verify us; `None` until it is known.
+    trust: watch::Sender<Option<Trust>>,
     /// The mirror is as this configuration wants it.
     mirrored: watch::Sender<bool>,
     /// Existing namespaces have the labels that this configuration selects by.
@@ -66,6 +72,8 @@ pub struct Form {
     /// Whether our namespace is created where it is missing: for development, where nothing else
     /// needs it.
     pub creates_home: bool,
+    /// Where certificates come from, and so what callers are to trust.
+    pub certificates: certificates::Settings,
 }
 
 impl Context {
@@ -84,6 +92,7 @@ impl Context {
             form,
             metrics,
             latch,
+            trust: watch::Sender::new(None),
             mirrored: watch::Sender::new(false),
             labelled: watch::Sender::new(false),
             in_force: watch::Sender::new(false),
@@ -105,7 +114,10 @@ type Run = fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>;
 type Controller = (&'static str, Run);
 
 /// All controllers.
-const ALL: [Controller; 2] = [
+const ALL: [Controller; 3] = [
+    ("certificates", |context, stop| {
+        certificates::run(context, stop).boxed()
+    }),
     ("namespaces", |context, stop| {
         namespaces::run(context, stop).boxed()
     }),

@@ -17,6 +17,7 @@ mod lab;
 mod layers;
 mod load;
 mod logs;
+mod manifests;
 mod patch;
 mod pod_view;
 mod probe;

@@ -58,6 +58,15 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "certs")]
     certs_dir: PathBuf,
 
+    /// Serve with the certificate in this Secret of --namespace, and follow its changes: as a replica in
+    /// a cluster does
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["certs_dir", "standalone", "webhook_url"]
+    )]
+    tls_secret: Option<String>,
+
     /// meshgate's own namespace, whose pods are never looked at
     #[arg(
         long,

@@ -36,7 +36,7 @@ pub(in crate::cli) fn problems(problems: &[folder::Problem]) -> anyhow::Error {
 
 async fn serve(args: &ServeArgs, path: &Path, folder: Folder, store: Store) -> Done {
     let parts = Parts::new()?;
-    let front = Front::bind(args, Placement::Standalone)?;
+    let front = Front::bind(args, Placement::Standalone, None)?;
     let view = parts.latches.add("view");
     let cluster = Arc::new(Cluster::new(store));
     cluster.mark_synced();

@@ -13,6 +13,7 @@ mod plan;
 mod reach;
 mod telling;
 mod terms;
+mod trusting;
 mod wake;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use crate::render::{self, FailurePolicy, MirrorForm, REACH_ENTRY, Settings};
 use super::api::{self, CallError};
 use super::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
+use super::trust::Trust;
 use super::{Context, registration::plan::Action};
 
 use self::fleet::{Fleet, Replicas};
@@ -66,6 +68,7 @@ struct Keeper {
     context: Arc<Context>,
     labelled: watch::Receiver<bool>,
     unlabelled: watch::Receiver<usize>,
+    trust: watch::Receiver<Option<Trust>>,
     pace: Pace,
     reach: Reach,
     writers: Vec<String>,
@@ -98,6 +101,7 @@ impl Keeper {
         Self {
             labelled: context.labelled.subscribe(),
             unlabelled: context.unlabelled.subscribe(),
+            trust: context.trust.subscribe(),
             context,
             pace: Pace::default(),
             reach: Reach::default(),
@@ -115,6 +119,10 @@ impl Keeper {
     }
 
     async fn keep(&mut self) {
+        // Nothing is written by which nobody could verify us.
+        if self.trust.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
         let mut wake: Option<Wake> = None;
         loop {
             let looked = self.look(&mut wake).await;
@@ -158,6 +166,7 @@ impl Keeper {
             // The sender is ours, so that it is never gone.
             _ = self.labelled.changed() => {}
             _ = self.unlabelled.changed() => {}
+            _ = self.trust.changed() => {}
         }
     }
 
@@ -179,6 +188,8 @@ impl Keeper {
         let mut observed = observe::objects_of(&client, &served, &ids).await?;
         let home = observe::home(&client, &settings.namespace).await?;
         observed.home = self.note_home(home);
+        let now = (self.context.form.certificates.clock)();
+        observed.note_covered(settings.ca_bundle.as_deref(), now);
         self.look_at_fleet(&settings.namespace).await?;
         if let Some(uid) = observed.owner_uid() {
             settings.owner_uid = Some(uid.to_owned());
@@ -222,12 +233,16 @@ impl Keeper {
             true => MirrorForm::Policy,
             false => MirrorForm::Webhook,
         };
-        Settings {
+        let mut settings = Settings {
             failure_policy: FailurePolicy::Fail,
             mirror: self.context.form.mirror.unwrap_or(found),
             writers: self.writers.clone(),
             ..self.context.form.settings.clone()
+        };
+        if let Some(trust) = &*self.trust.borrow() {
+            trust.enter(&mut settings);
         }
+        settings
     }
 
     fn progress(&self, proof: &str) -> Progress {

@@ -3,12 +3,14 @@
 
 pub(crate) mod harness;
 
+mod chart;
 mod control_plane;
 mod dapr;
 mod faults;
 mod fidelity;
 mod istio;
 mod leader;
+mod nobody;
 mod readme;
 mod registration;
 mod remains;

@@ -11,7 +11,7 @@
 //! reached; once we are, and all serving replicas have this one, the mirror, (labels that are added),
 //! and the entries, armed at once. Labels that the other one selected by go last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
 
 use super::contains::contains;
 use super::fleet::Replicas;
-use super::{entries, terms};
+use super::{entries, terms, trusting};
 
 /// What is in the cluster.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +29,9 @@ pub(super) struct Observed {
     pub(super) objects: BTreeMap<Id, Value>,
     /// Our own namespace.
     pub(super) home: Home,
+    /// Values of `caBundle` in what is live whose CAs are all in the wanted one, as far as they have
+    /// not expired.
+    pub(super) covered: BTreeSet<String>,
 }
 
 impl Observed {
@@ -164,9 +167,11 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             plan.hands_off.push(id);
             continue;
         }
+        let wanted = object;
         let may_arm =
-            is_in_turn && may_arm(&id, progress, &missing, is_of_another(observed, object));
-        let object = prepared(object, live, may_arm);
+            is_in_turn && may_arm(&id, progress, &missing, is_of_another(observed, wanted));
+        let mut object = prepared(wanted, live, may_arm);
+        trusting::widen(&mut object, wanted, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }
@@ -191,8 +196,10 @@ impl Plan {
             } else if id.kind == Kind::ClusterRole && live.is_none() {
                 self.actions.push(apply(id, object.clone(), None));
             } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
-                let mut object = object.clone();
+                let wanted = object;
+                let mut object = wanted.clone();
                 entries::keep(&mut object, live.unwrap_or(&Value::Null));
+                trusting::widen(&mut object, wanted, &observed.covered);
                 if !live.is_some_and(|live| contains(live, &object)) {
                     self.actions.push(apply(id, object, live));
                 }
