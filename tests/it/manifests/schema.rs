@@ -67,7 +67,10 @@ fn every_value_is_in_the_table() {
         for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
             let at = format!("{at}{key}");
             if key != "global" && !page.contains(&format!("`{at}`")) {
-                assert!(inner.get("properties").is_some(), "docs/install.md lacks {at}");
+                assert!(
+                    inner.get("properties").is_some(),
+                    "docs/install.md lacks {at}"
+                );
                 open.push((format!("{at}."), inner));
             }
         }
