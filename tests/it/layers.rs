@@ -20,7 +20,14 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ),
     (
         "controllers",
-        &["cluster", "injector", "lifecycle", "metrics", "render"],
+        &[
+            "certs",
+            "cluster",
+            "injector",
+            "lifecycle",
+            "metrics",
+            "render",
+        ],
     ),
     ("certs", &["telemetry"]),
     ("server", &["certs", "lifecycle", "telemetry"]),
@@ -30,18 +37,27 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 19] = [
+const PURE: [&str; 28] = [
     "injector",
     "decision",
     "render",
     "yaml",
+    "certs/bundle.rs",
+    "certs/held.rs",
+    "certs/rotation",
+    "certs/swap.rs",
     "controllers/kind.rs",
+    "controllers/lease/plan",
+    "controllers/lease/record.rs",
     "controllers/pace.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
+    "controllers/registration/fleet.rs",
     "controllers/registration/narrowed.rs",
     "controllers/registration/plan",
     "controllers/registration/terms.rs",
+    "controllers/registration/trusting.rs",
+    "controllers/trust.rs",
     "controllers/namespaces/plan.rs",
     "controllers/removal/plan.rs",
     "cluster/object.rs",

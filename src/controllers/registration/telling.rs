@@ -9,6 +9,7 @@ use crate::controllers::kind::Id;
 use crate::injector::spec::Mode;
 use crate::render::{self, Enforcement, Settings};
 
+use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
 use super::plan::Observed;
 use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries};
@@ -71,6 +72,14 @@ impl Keeper {
         (armed, all): (usize, usize),
         settings: &Settings,
     ) -> Option<(String, bool)> {
+        if self.unready {
+            let why = "nothing is written before a serving replica is ready";
+            return Some((why.to_owned(), false));
+        }
+        if self.waits && self.reach.is_proven(&render::reach::proof(settings)) {
+            let why = "armed for another configuration, until all serving replicas have this one";
+            return Some((why.to_owned(), false));
+        }
         let counted = format!("armed: {armed} of {all} entries");
         let is_policy = settings.enforcement == Enforcement::Policy;
         if !self.is_to_enforce() {
@@ -108,10 +117,14 @@ impl Keeper {
             narrowed.map(|names| format!("asked about fewer pods than wanted: {names}")),
             (unlabelled > 0).then(|| format!("{unlabelled} namespaces without their label")),
         ];
-        let but: Vec<String> = but.into_iter().flatten().collect();
+        let mut but: Vec<String> = but.into_iter().flatten().collect();
+        let is_kept_back = !but.is_empty();
+        // That is what a rollout looks like: nothing to warn of.
+        let remark = self.fleet.as_ref().and_then(Fleet::remark);
+        but.extend(remark.map(|remark| remark.to_string()));
         match state {
             Some((state, is_bad)) => {
-                let is_bad = is_bad || !but.is_empty();
+                let is_bad = is_bad || is_kept_back;
                 self.tell([vec![state], but].concat().join("; "), is_bad);
             }
             None if self.unreached.is_empty() => {}

@@ -9,6 +9,8 @@ mod dapr;
 mod faults;
 mod fidelity;
 mod istio;
+mod leader;
+mod nobody;
 mod readme;
 mod registration;
 mod remains;

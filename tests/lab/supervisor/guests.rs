@@ -1,9 +1,7 @@
 //! Who else stands in the lab when a person comes: a stand-in for Linkerd's injector, and a
 //! meshgate that is registered and armed.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -84,7 +82,7 @@ fn start_injector(plane: &mut ControlPlane, programs: &Path, port: u16, stop: &S
     let objects = include_str!("../injector/linkerd.yaml")
         .replace("PORT", &port.to_string())
         .replace("BUNDLE", &bundle);
-    apply(plane, &objects)
+    plane.apply(&objects)
 }
 
 fn start_meshgate(
@@ -153,26 +151,6 @@ fn wait(
             bail!("{} was not ready within {PATIENCE:?}. {log}", process.name);
         }
         stop.pause()?;
-    }
-    Ok(())
-}
-
-fn apply(plane: &ControlPlane, objects: &str) -> Result<()> {
-    let mut kubectl = Command::new(plane.lab.join("bin/kubectl"))
-        .args(["apply", "--server-side", "--filename=-"])
-        .arg("--kubeconfig")
-        .arg(plane.kubeconfig("admin"))
-        .env("KUBECACHEDIR", plane.folder().join("kubectl"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("kubectl")?;
-    if let Some(mut input) = kubectl.stdin.take() {
-        input.write_all(objects.as_bytes())?;
-    }
-    let status = kubectl.wait()?;
-    if !status.success() {
-        bail!("kubectl apply ended with {status}, see above");
     }
     Ok(())
 }

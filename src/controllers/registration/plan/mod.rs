@@ -5,11 +5,13 @@
 //! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
 //! there already is put right at any time; the order is that of creation.
 //!
+//! Nothing at all is written before somebody is there to be called (case 76).
+//!
 //! Where entries are armed for another configuration, nothing is written but what it takes to be
-//! reached; then the mirror, (labels that are added), and the entries, armed at once. Labels that
-//! the other one selected by go last.
+//! reached; once we are, and all serving replicas have this one, the mirror, (labels that are added),
+//! and the entries, armed at once. Labels that the other one selected by go last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -17,7 +19,7 @@ use crate::controllers::kind::{Id, Kind, in_order};
 use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
 
 use super::contains::contains;
-use super::{entries, terms};
+use super::{entries, terms, trusting};
 
 /// What is in the cluster.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +28,9 @@ pub(super) struct Observed {
     pub(super) objects: BTreeMap<Id, Value>,
     /// Our own namespace.
     pub(super) home: Home,
+    /// Values of `caBundle` in what is live whose CAs are all in the wanted one, as far as they have
+    /// not expired.
+    pub(super) covered: BTreeSet<String>,
 }
 
 impl Observed {
@@ -71,6 +76,10 @@ pub(super) struct Progress {
     pub(super) reached: bool,
     /// What is there of the mirror has been there for long enough to be in force.
     pub(super) settled: bool,
+    /// A serving replica can be called, or nobody looks at them.
+    pub(super) ready: bool,
+    /// All serving replicas have this configuration, or nobody looks at them.
+    pub(super) everywhere: bool,
 }
 
 /// One write.
@@ -102,8 +111,11 @@ pub(super) struct Plan {
     pub(super) hands_off: Vec<Id>,
     /// The mirror is as it is wanted, or left alone.
     pub(super) mirrored: bool,
-    /// Entries stay armed for another configuration until we are reached.
+    /// Entries stay armed for another configuration until we are reached and all replicas have this
+    /// one.
     pub(super) waits: bool,
+    /// Nothing is written before a replica can be called.
+    pub(super) unready: bool,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
@@ -113,10 +125,15 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.actions = withdrawal(observed);
         return plan;
     }
+    plan.unready = !progress.ready && !has_begun(observed, wanted);
+    if plan.unready {
+        return plan;
+    }
     if observed.home == Home::Wanted {
         plan.actions.push(Action::CreateHome);
     }
-    plan.waits = !progress.reached && wanted.iter().any(|object| is_of_another(observed, object));
+    let may_change = progress.reached && progress.everywhere;
+    plan.waits = !may_change && wanted.iter().any(|object| is_of_another(observed, object));
     if plan.waits {
         plan.only_to_be_reached(observed, wanted);
         return plan;
@@ -126,6 +143,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         .filter_map(Id::of)
         .filter(|id| !observed.objects.contains_key(id))
         .collect();
+    // What is armed for this very configuration is put back whatever the replicas have.
+    let everywhere = progress.everywhere || is_armed(observed, wanted);
     plan.mirrored = observed.owner_uid().is_some();
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
@@ -138,15 +157,18 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             plan.hands_off.push(id);
             continue;
         }
-        let may_arm = may_arm(&id, progress, &missing, is_of_another(observed, object));
-        let object = prepared(object, live, may_arm);
+        let in_turn = may_arm(&id, progress, &missing, is_of_another(observed, object));
+        let wanted = object;
+        let mut object = prepared(wanted, live, in_turn && everywhere);
+        trusting::widen(&mut object, wanted, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }
         plan.mirrored &= id.name != MIRROR;
         plan.actions.push(apply(id, object, live));
     }
-    if plan.actions.is_empty() && missing.is_empty() && progress.settled {
+    let is_in_force = plan.actions.is_empty() && missing.is_empty() && progress.settled;
+    if is_in_force && progress.everywhere {
         plan.actions = stale(observed, wanted);
     }
     plan
@@ -163,8 +185,10 @@ impl Plan {
             } else if id.kind == Kind::ClusterRole && live.is_none() {
                 self.actions.push(apply(id, object.clone(), None));
             } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
-                let mut object = object.clone();
+                let wanted = object;
+                let mut object = wanted.clone();
                 entries::keep(&mut object, live.unwrap_or(&Value::Null));
+                trusting::widen(&mut object, wanted, &observed.covered);
                 if !live.is_some_and(|live| contains(live, &object)) {
                     self.actions.push(apply(id, object, live));
                 }
@@ -179,6 +203,20 @@ fn is_of_another(observed: &Observed, object: &Value) -> bool {
     entries::note(&mut object);
     let live = Id::of(&object).and_then(|id| observed.objects.get(&id));
     live.is_some_and(|live| entries::is_of_another(live, &object))
+}
+
+/// Whether any of it is there already. The owner may be whoever's who installed us.
+fn has_begun(observed: &Observed, wanted: &[Value]) -> bool {
+    let mut ids = wanted.iter().filter_map(Id::of);
+    ids.any(|id| id.kind != Kind::ClusterRole && observed.objects.contains_key(&id))
+}
+
+/// Whether something is armed for this configuration.
+fn is_armed(observed: &Observed, wanted: &[Value]) -> bool {
+    wanted.iter().any(|object| {
+        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
+        entries::armed(object, live).0 > 0
+    })
 }
 
 /// The object as it can be written now.

@@ -100,6 +100,8 @@ const START: Progress = Progress {
     labelled: false,
     reached: false,
     settled: false,
+    ready: true,
+    everywhere: true,
 };
 const LABELLED: Progress = Progress {
     labelled: true,
@@ -478,3 +480,5 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
     assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
     assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }
+
+mod fleet;

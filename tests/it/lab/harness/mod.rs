@@ -5,6 +5,7 @@
 
 mod accounts;
 mod call;
+mod control;
 mod dapr;
 mod guests;
 pub(crate) mod helm;
@@ -29,6 +30,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use self::accounts::Account;
 pub(crate) use self::call::{Answer, Who};
+pub(crate) use self::control::{Control, HOME};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
@@ -36,7 +38,7 @@ pub(crate) use self::kubectl::{Outcome, User};
 pub(crate) use self::linkerd::LINKERD;
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
-pub(crate) use self::supervisor::{Options, Supervisor, example};
+pub(crate) use self::supervisor::{Network, Options, Supervisor, built, example};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
