@@ -6,10 +6,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Lab, PATIENCE, User, within};
+use super::{HOME, Lab, PATIENCE, User, within};
 use crate::manifests;
-
-const HOME: &str = "meshgate-system";
 
 /// Where the account is that no release has; it outlives the namespace of the others.
 const ELSEWHERE: &str = "meshgate-lab";
