@@ -3,6 +3,7 @@
 //! In the shared one each test works in namespaces of its own. What is cluster-wide belongs to
 //! everybody: a test that changes it, or stops a component, takes [`Lab::alone`].
 
+mod accounts;
 mod call;
 mod control;
 mod dapr;
@@ -28,6 +29,7 @@ use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+pub(crate) use self::accounts::Account;
 pub(crate) use self::call::{Answer, Who};
 pub(crate) use self::control::{Control, HOME};
 pub(crate) use self::dapr::Dapr;
