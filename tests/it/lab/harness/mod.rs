@@ -15,6 +15,7 @@ mod meshgate;
 mod objects;
 mod pods;
 mod supervisor;
+mod tool;
 
 use std::sync::Arc;
 use std::thread;
