@@ -145,7 +145,7 @@ fn command(options: &Options) -> Command {
         command.arg("--only").arg(options.only.join(","));
     }
     if let Some(network) = options.network {
-        command.args(["--network", "--nodes=0"]);
+        command.arg("--network");
         if let Some(seconds) = network.node_grace {
             command.arg(format!("--node-grace={seconds}"));
         }
