@@ -4,6 +4,7 @@
 //! look every few seconds at all that counts, one step at a time, so that neither a lost event nor a
 //! machine that was suspended matters. What to do is decided in `certs::rotation`.
 
+pub mod args;
 mod given;
 pub mod own;
 pub mod registered;
