@@ -91,6 +91,13 @@ impl Context {
     }
 }
 
+impl Context {
+    /// By what callers are to verify us; `None` until it is known.
+    pub fn trust(&self) -> watch::Receiver<Option<Trust>> {
+        self.trust.subscribe()
+    }
+}
+
 /// A controller: its name, and what runs until it is told to stop.
 type Controller = (
     &'static str,

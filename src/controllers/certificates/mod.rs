@@ -76,8 +76,8 @@ pub enum Source {
     File(Option<PathBuf>),
 }
 
-/// Runs until told to stop.
-pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
+/// Runs until told to stop. Only looks at what is registered; writes nothing but the Secrets.
+pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut keeper = Keeper::new(context);
     stop.run_until_cancelled(keeper.keep()).await;
 }

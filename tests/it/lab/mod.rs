@@ -3,6 +3,7 @@
 
 pub(crate) mod harness;
 
+mod certificates;
 mod control_plane;
 mod dapr;
 mod faults;
