@@ -197,7 +197,8 @@ impl World {
             Event::Replace
             | Event::DeleteCa
             | Event::DeleteLeaf
-            | Event::DamageCa | Event::DamageLeaf => {}
+            | Event::DamageCa
+            | Event::DamageLeaf => {}
         }
         self.check(event);
     }
@@ -213,7 +214,11 @@ impl World {
             return true;
         };
         let mut replicas = self.replicas.iter();
-        let serves = |one: &Replica| one.serving.as_ref().is_some_and(|own| own.issuer == leaf.issuer);
+        let serves = |one: &Replica| {
+            one.serving
+                .as_ref()
+                .is_some_and(|own| own.issuer == leaf.issuer)
+        };
         replicas.all(serves) && self.is_installed()
     }
 
@@ -329,7 +334,8 @@ impl World {
         let entries = self.entries();
         let own = &mut self.replicas[replica];
         let unchanged_for = own.steady.note(revision, self.now);
-        let is_same = |leaf: &HeldLeaf| leaf.not_after == new.not_after && leaf.issuer == new.issuer;
+        let is_same =
+            |leaf: &HeldLeaf| leaf.not_after == new.not_after && leaf.issuer == new.issuer;
         if new.not_after < self.now || own.serving.as_ref().is_some_and(is_same) {
             return;
         }
@@ -337,7 +343,10 @@ impl World {
             let current = own.serving.as_ref();
             let current = current.is_some_and(|leaf| verifies(bundle, leaf, self.now));
             let new_one = verifies(bundle, new, self.now);
-            let is_of_same = own.serving.as_ref().is_some_and(|leaf| leaf.issuer == new.issuer);
+            let is_of_same = own
+                .serving
+                .as_ref()
+                .is_some_and(|leaf| leaf.issuer == new.issuer);
             Verdict {
                 current,
                 new: new_one,
@@ -382,7 +391,9 @@ impl World {
             replaced = Some(*at);
             for bundle in entries.iter().flatten() {
                 for (name, replica) in self.replicas.iter().enumerate() {
-                    let Some(leaf) = &replica.serving else { continue };
+                    let Some(leaf) = &replica.serving else {
+                        continue;
+                    };
                     assert!(
                         verifies(bundle, leaf, self.now),
                         "replica {name} after {event:?}: {leaf:?} by {bundle:?}"
@@ -472,10 +483,11 @@ proptest! {
     ) {
         let mut world = World::new(true, NO_LAG);
         for event in &events {
-            match event {
-                // A process that stops between two entries would leave them as they are for ever.
-                Event::Register(by, _) => (0..ENTRIES).for_each(|entry| world.register(*by, entry)),
-                event => world.happens(event),
+            // A process that stops between two entries would leave them as they are for ever.
+            if let Event::Register(by, _) = event {
+                (0..ENTRIES).for_each(|entry| world.register(*by, entry));
+            } else {
+                world.happens(event);
             }
         }
     }

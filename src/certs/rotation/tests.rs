@@ -88,7 +88,10 @@ fn at_first_the_ca_and_then_the_leaf() {
     let first = observed(held(&one, &[]), Held::Missing, none());
     let bundle = vec![one.clone()];
     assert_eq!(trusted(&first, day(0)), bundle);
-    assert_eq!(next(&first, day(0)), issue(90, bundle.clone(), Why::Missing));
+    assert_eq!(
+        next(&first, day(0)),
+        issue(90, bundle.clone(), Why::Missing)
+    );
 
     let whole = observed(held(&one, &[]), leaf(0, &one, &bundle), none());
     let until = day(60);
@@ -102,8 +105,8 @@ fn a_leaf_is_issued_by_a_new_ca_only_once_every_entry_has_had_it_for_a_while() {
     let both = list(&new, &[&old]);
     let before = observed(
         held(&old, &[]),
-        leaf(180, &old, &[old.clone()]),
-        registered(&[&[old.clone()]], 99),
+        leaf(180, &old, std::slice::from_ref(&old)),
+        registered(&[std::slice::from_ref(&old)], 99),
     );
     let step = next(&before, day(200));
     let (keep, why) = (vec![old.clone()], Why::Due);
@@ -112,8 +115,8 @@ fn a_leaf_is_issued_by_a_new_ca_only_once_every_entry_has_had_it_for_a_while() {
     // The leaf's Secret knows of it first, so that no CA is forgotten whatever is lost.
     let mut after = observed(
         held(&new, &[&old]),
-        leaf(180, &old, &[old.clone()]),
-        registered(&[&[old.clone()]], 99),
+        leaf(180, &old, std::slice::from_ref(&old)),
+        registered(&[std::slice::from_ref(&old)], 99),
     );
     assert_eq!(trusted(&after, day(200)), both);
     let bundle = both.clone();
@@ -121,10 +124,14 @@ fn a_leaf_is_issued_by_a_new_ca_only_once_every_entry_has_had_it_for_a_while() {
     after.leaf = leaf(180, &old, &both);
     let wait = Step::Wait { why: Why::OtherCa };
     for (entries, seconds, expected) in [
-        (vec![&[old.clone()][..]], 99, &wait),
-        (vec![&both[..], &[old.clone()][..]], 99, &wait),
+        (vec![std::slice::from_ref(&old)], 99, &wait),
+        (vec![&both[..], std::slice::from_ref(&old)], 99, &wait),
         (vec![&both[..], &both[..]], 4, &wait),
-        (vec![&both[..], &both[..]], 5, &issue(90, both.clone(), Why::OtherCa)),
+        (
+            vec![&both[..], &both[..]],
+            5,
+            &issue(90, both.clone(), Why::OtherCa),
+        ),
         (vec![], 0, &issue(90, both.clone(), Why::OtherCa)),
     ] {
         after.registered = registered(&entries, seconds);
@@ -161,11 +168,14 @@ fn a_leaf_ends_with_its_ca_and_does_not_wait_when_it_is_about_to_end() {
     let stuck = observed(
         held(&new, &[&old]),
         leaf(150, &old, &both),
-        registered(&[&[old.clone()]], 99),
+        registered(&[std::slice::from_ref(&old)], 99),
     );
     let wait = Step::Wait { why: Why::OtherCa };
     assert_eq!(next(&stuck, day(230)), wait);
-    assert_eq!(next(&stuck, day(232)), issue(90, both.clone(), Why::OtherCa));
+    assert_eq!(
+        next(&stuck, day(232)),
+        issue(90, both.clone(), Why::OtherCa)
+    );
     let ended = Why::Expired(day(240));
     assert_eq!(next(&stuck, day(241)), issue(90, both, ended));
 }
@@ -173,8 +183,8 @@ fn a_leaf_ends_with_its_ca_and_does_not_wait_when_it_is_about_to_end() {
 #[test]
 fn what_is_lost_or_damaged_is_made_anew_and_nothing_that_is_in_use_is_forgotten() {
     let (old, other) = (ca(0), ca(1));
-    let has_leaf = leaf(0, &old, &[old.clone()]);
-    let in_use = registered(&[&[other.clone()]], 99);
+    let has_leaf = leaf(0, &old, std::slice::from_ref(&old));
+    let in_use = registered(&[std::slice::from_ref(&other)], 99);
     for (ca, why) in [(Held::Missing, Why::Missing), (bad(), why_bad())] {
         let lost = observed(ca, has_leaf.clone(), in_use.clone());
         let keep = vec![old.clone(), other.clone()];
@@ -195,9 +205,9 @@ fn what_is_lost_or_damaged_is_made_anew_and_nothing_that_is_in_use_is_forgotten(
     assert_eq!(next(&damaged, day(2)), issue(90, bundle.clone(), why_bad()));
     // Nobody could verify it yet; whoever serves has one that they can.
     let damaged = observed(held(&old, &[]), bad(), in_use);
-    let both = vec![old.clone(), ca(1)];
+    let bundle_of_both = vec![old.clone(), ca(1)];
     let step = Step::KeepCas {
-        bundle: both.clone(),
+        bundle: bundle_of_both,
     };
     assert_eq!(next(&damaged, day(2)), step);
     let in_use = registered(&[&[ca(1)]], 99);
@@ -212,7 +222,11 @@ fn what_is_lost_or_damaged_is_made_anew_and_nothing_that_is_in_use_is_forgotten(
 fn a_leaf_of_a_ca_that_the_other_secret_has_forgotten_stays_verified() {
     let (mine, theirs) = (ca(0), ca(1));
     let bundle = vec![theirs.clone()];
-    let odd = observed(held(&mine, &[]), leaf(0, &theirs, &bundle), registered(&[], 0));
+    let odd = observed(
+        held(&mine, &[]),
+        leaf(0, &theirs, &bundle),
+        registered(&[], 0),
+    );
     let both = list(&mine, &[&theirs]);
     assert_eq!(trusted(&odd, day(2)), both);
     assert_eq!(next(&odd, day(2)), Step::KeepCas { bundle: both });
@@ -226,7 +240,10 @@ fn an_ended_or_damaged_ca_is_said_to_be() {
         panic!("no CA");
     };
     assert!(keep.is_empty() && why.is_damage());
-    assert_eq!(why.to_string(), "its certificate expired at 2026-10-28T00:00:00Z");
+    assert_eq!(
+        why.to_string(),
+        "its certificate expired at 2026-10-28T00:00:00Z"
+    );
     assert!(trusted(&ended, day(301)).is_empty());
     assert!(!Why::Due.is_damage() && !Why::Missing.is_damage());
 }

@@ -20,8 +20,8 @@ use crate::server::args::{Limits, Placement};
 use crate::server::tls::LivePair;
 use crate::server::{Server, bind, descriptors};
 
-use super::parts::Parts;
 use super::certificates::{Certificates, Following};
+use super::parts::Parts;
 use super::{ServeArgs, certificates, now};
 
 /// Listeners that are bound, and the certificate to serve with: whatever can go wrong with them does
@@ -128,8 +128,7 @@ impl Ready {
             metrics,
             latch: certificate,
         };
-        let follow_certificates =
-            certificates::follow(self.certificates, following, stop.clone());
+        let follow_certificates = certificates::follow(self.certificates, following, stop.clone());
         tasks.spawn("certificates", follow_certificates);
         tasks.spawn("probes", probe::run(cluster, stop));
         tasks.spawn("https", self.server.run(shutdown.clone()));
@@ -168,7 +167,9 @@ fn within_descriptors(mut limits: Limits) -> Limits {
 
 fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
     Arc::new(move || {
-        let end = pair.current().map_or(0, |pair| pair.not_after().as_second());
+        let end = pair
+            .current()
+            .map_or(0, |pair| pair.not_after().as_second());
         metrics.serving_cert_not_after(end);
         let store = cluster.read();
         let states = store.states();

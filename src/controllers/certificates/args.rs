@@ -86,7 +86,9 @@ fn parse_certificate(text: &str) -> Result<String, String> {
 
 fn parse_lifetime(text: &str) -> Result<Duration, String> {
     let expected = || format!("expected a time of {SHORTEST:?} or more, as 90d, 12h or 10m");
-    let (count, unit) = text.split_at_checked(text.len().saturating_sub(1)).unwrap_or((text, ""));
+    let (count, unit) = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .unwrap_or((text, ""));
     let seconds = match unit {
         "d" => DAY,
         "h" => 60 * 60,
@@ -97,7 +99,9 @@ fn parse_lifetime(text: &str) -> Result<Duration, String> {
     let count = count.parse::<u64>().ok();
     let all = count.and_then(|count| count.checked_mul(seconds));
     // A hundred years: what ends later than that is not renewed by us.
-    let all = all.filter(|all| *all <= 36_500 * DAY).map(Duration::from_secs);
+    let all = all
+        .filter(|all| *all <= 36_500 * DAY)
+        .map(Duration::from_secs);
     all.filter(|all| *all >= SHORTEST).ok_or_else(expected)
 }
 
@@ -109,7 +113,17 @@ mod tests {
     fn lifetimes_have_a_unit_and_a_least() {
         assert_eq!(parse_lifetime("90d"), Ok(Duration::from_secs(90 * DAY)));
         assert_eq!(parse_lifetime("30s"), Ok(SHORTEST));
-        for wrong in ["", "d", "29s", "90", "1w", "-1d", "ü", "99999999999999999999d", "40000d"] {
+        for wrong in [
+            "",
+            "d",
+            "29s",
+            "90",
+            "1w",
+            "-1d",
+            "ü",
+            "99999999999999999999d",
+            "40000d",
+        ] {
             assert!(parse_lifetime(wrong).is_err(), "{wrong}");
         }
     }

@@ -94,7 +94,12 @@ impl Secrets {
     }
 
     /// Does a step; nothing for one that only waits.
-    pub(super) async fn act(&self, step: &Step, own: &Own, now: Timestamp) -> Result<(), StepError> {
+    pub(super) async fn act(
+        &self,
+        step: &Step,
+        own: &Own,
+        now: Timestamp,
+    ) -> Result<(), StepError> {
         match step {
             Step::MakeCa { keep, .. } => {
                 let made = Authority::new(CA_NAME, own.lifetimes.ca, now)?;

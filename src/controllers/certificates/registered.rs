@@ -99,7 +99,8 @@ mod tests {
         let mut watch = Watch::default();
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut look = |revision: &str, seconds| watch.unchanged_for(revision.to_owned(), at(seconds));
+        let mut look =
+            |revision: &str, seconds| watch.unchanged_for(revision.to_owned(), at(seconds));
         assert_eq!(look("1", 0).as_secs(), 0);
         assert_eq!(look("1", 5).as_secs(), 5);
         assert_eq!(look("2", 7).as_secs(), 0);

@@ -191,7 +191,11 @@ pub fn content(object: &Secret) -> Content {
 }
 
 fn fill(object: &mut Secret, content: &Content, owner: Option<OwnerReference>) {
-    let keys = [(CERT, &content.cert), (KEY, &content.key), (CAS, &content.cas)];
+    let keys = [
+        (CERT, &content.cert),
+        (KEY, &content.key),
+        (CAS, &content.cas),
+    ];
     let data = keys.into_iter().filter_map(|(key, value)| {
         let value = value.clone()?;
         Some((key.to_owned(), ByteString(value)))
@@ -203,7 +207,10 @@ fn fill(object: &mut Secret, content: &Content, owner: Option<OwnerReference>) {
         labels.insert(key.to_owned(), value.to_owned());
     }
     if let Some(owner) = owner {
-        let owners = object.metadata.owner_references.get_or_insert_with(Vec::new);
+        let owners = object
+            .metadata
+            .owner_references
+            .get_or_insert_with(Vec::new);
         // An owner of that name that is gone would take the Secret with it.
         owners.retain(|one| one.kind != owner.kind || one.name != owner.name);
         owners.push(owner);

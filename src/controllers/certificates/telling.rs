@@ -40,7 +40,9 @@ impl Told {
                 );
             }
             Step::Wait { why } => {
-                let what = format!("{why}; waiting until the registered caBundle holds the CA that will issue it");
+                let what = format!(
+                    "{why}; waiting until the registered caBundle holds the CA that will issue it"
+                );
                 self.waits(place, &what);
             }
             Step::MakeCa { .. }

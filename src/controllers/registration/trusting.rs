@@ -51,7 +51,9 @@ pub(super) fn widen(object: &mut Value, wanted: &Value, covered: &BTreeSet<Strin
     }
     for entry in entries_mut(object) {
         let own = &entry["clientConfig"];
-        let is_covered = own["caBundle"].as_str().is_some_and(|own| covered.contains(own));
+        let is_covered = own["caBundle"]
+            .as_str()
+            .is_some_and(|own| covered.contains(own));
         if is_covered && has_same_address(own, config) {
             entry["clientConfig"]["caBundle"] = bundle.clone();
         }
@@ -82,7 +84,8 @@ mod tests {
 
     #[test]
     fn only_a_covered_bundle_for_the_same_address_is_widened() {
-        let service = |name: &str, path: &str| json!({"name": name, "namespace": "a", "path": path});
+        let service =
+            |name: &str, path: &str| json!({"name": name, "namespace": "a", "path": path});
         let entry = |service: Value, bundle: &str| json!({"name": "x", "clientConfig": {"service": service, "caBundle": bundle}});
         let wanted = json!({"webhooks": [entry(service("s", "/1"), "NEW")]});
         let mut object = json!({"webhooks": [
@@ -104,7 +107,13 @@ mod tests {
     #[test]
     fn urls_are_compared_by_host() {
         let config = |url: &str| json!({"url": url});
-        assert!(has_same_address(&config("https://a:1/x"), &config("https://a:1/y/z")));
-        assert!(!has_same_address(&config("https://a:1/x"), &config("https://a:2/x")));
+        assert!(has_same_address(
+            &config("https://a:1/x"),
+            &config("https://a:1/y/z")
+        ));
+        assert!(!has_same_address(
+            &config("https://a:1/x"),
+            &config("https://a:2/x")
+        ));
     }
 }

@@ -11,10 +11,7 @@ use super::super::now;
 use super::{Following, INTERVAL};
 
 /// Follows the files until it is dropped.
-pub(super) async fn follow(
-    files: Prepared,
-    following: &Following,
-) {
+pub(super) async fn follow(files: Prepared, following: &Following) {
     warn_if_frozen(&files);
     let follower = Follower::new(files.cert_path, files.key_path);
     let mut looks = tokio::time::interval(INTERVAL);

@@ -72,7 +72,9 @@ impl<'f> Follower<'f> {
             Ok(Some(seen)) => seen,
             Ok(None) => {
                 let place = &self.place;
-                let why = format!("Secret {place} is missing: expected meshgate control, or whoever makes it, to write it");
+                let why = format!(
+                    "Secret {place} is missing: expected meshgate control, or whoever makes it, to write it"
+                );
                 return self.trouble(why);
             }
             Err(error) => return self.trouble(error.to_string()),
@@ -133,7 +135,9 @@ impl<'f> Follower<'f> {
                 RESYNC
             }
             Swap::Settle => {
-                self.wait(format!("the one until {until} waits for API servers' caches"));
+                self.wait(format!(
+                    "the one until {until} waits for API servers' caches"
+                ));
                 IMPATIENT
             }
             Swap::Unverified => {
@@ -147,7 +151,9 @@ impl<'f> Follower<'f> {
         let now = now();
         let current = self.following.pair.current();
         let verdict = |bundle: &Vec<Ca>| {
-            let current = current.as_ref().map(|pair| verifying(pair.chain(), bundle, now));
+            let current = current
+                .as_ref()
+                .map(|pair| verifying(pair.chain(), bundle, now));
             let current = current.unwrap_or_default();
             let new = verifying(new.chain(), bundle, now);
             Verdict {

@@ -25,11 +25,15 @@ async fn ten_that_start_at_once_agree_on_one_ca_and_one_leaf() {
     let all = join_all(controls.iter().map(run));
     let agreed = within(SECONDS, "all of them trust the same", async || {
         let leaf = lab.get(&path_of(TLS)).await?;
-        let said = controls.iter().map(|control| control.context.trust().borrow().clone());
+        let said = controls
+            .iter()
+            .map(|control| control.context.trust().borrow().clone());
         let said: Option<Vec<Trust>> = said.collect();
         let said = said?;
         let first = said.first()?.clone();
-        said.iter().all(|one| *one == first).then_some((first, leaf))
+        said.iter()
+            .all(|one| *one == first)
+            .then_some((first, leaf))
     });
     let (trust, leaf) = match select(Box::pin(agreed), Box::pin(all)).await {
         futures::future::Either::Left((found, _)) => found,

@@ -55,7 +55,11 @@ impl<'l> Calls<'l> {
         }
         let failed = self.failed.borrow();
         let (some, answered) = (failed.first(), self.answered.get());
-        assert!(failed.is_empty(), "{} of {answered} failed: {some:?}", failed.len());
+        assert!(
+            failed.is_empty(),
+            "{} of {answered} failed: {some:?}",
+            failed.len()
+        );
         answered
     }
 

@@ -9,7 +9,9 @@ use meshgate::certs::pair::ServingPair;
 use meshgate::controllers::certificates::args::names;
 use serde_json::{Value, json};
 
-use super::{CA, Control, DAY, HOME, LIFETIMES, TLS, cas, data, key, lab, now, own, path_of, secret};
+use super::{
+    CA, Control, DAY, HOME, LIFETIMES, TLS, cas, data, key, lab, now, own, path_of, secret,
+};
 use crate::lab::harness::{Lab, within};
 use crate::lab::registration::SECONDS;
 
@@ -36,13 +38,31 @@ fn damages(leaf: &Value) -> Vec<(&'static str, Value)> {
     vec![
         ("an empty key", data(&cert, "", Some(&ca))),
         ("no certificate", data("words", &own_key, Some(&ca))),
-        ("a certificate that is cut off", data(&cert[..200], &own_key, Some(&ca))),
+        (
+            "a certificate that is cut off",
+            data(cert.get(..200).unwrap(), &own_key, Some(&ca)),
+        ),
         ("another's key", data(&cert, &foreign.key_pem, Some(&ca))),
-        ("of a CA that nobody knows", data(&foreign.cert_pem, &foreign.key_pem, Some(&ca))),
-        ("other names", data(&unnamed.cert_pem, &unnamed.key_pem, Some(&their_ca))),
-        ("expired", data(&ended.cert_pem, &ended.key_pem, Some(&their_ca))),
-        ("another CA's, and that CA beside it", data(&foreign.cert_pem, &foreign.key_pem, Some(&their_ca))),
-        ("no CAs", json!({"tls.crt": leaf["data"]["tls.crt"], "tls.key": leaf["data"]["tls.key"], "ca.crt": null})),
+        (
+            "of a CA that nobody knows",
+            data(&foreign.cert_pem, &foreign.key_pem, Some(&ca)),
+        ),
+        (
+            "other names",
+            data(&unnamed.cert_pem, &unnamed.key_pem, Some(&their_ca)),
+        ),
+        (
+            "expired",
+            data(&ended.cert_pem, &ended.key_pem, Some(&their_ca)),
+        ),
+        (
+            "another CA's, and that CA beside it",
+            data(&foreign.cert_pem, &foreign.key_pem, Some(&their_ca)),
+        ),
+        (
+            "no CAs",
+            json!({"tls.crt": leaf["data"]["tls.crt"], "tls.key": leaf["data"]["tls.key"], "ca.crt": null}),
+        ),
     ]
 }
 
@@ -99,9 +119,11 @@ async fn whatever_is_damaged_is_written_anew() {
         let ca = secret(&lab, CA, "a CA that was deleted", is_new).await;
         assert!(cas(&ca, "ca.crt").contains(&before));
     };
-    control.keeps(check).await;
+    Box::pin(control.keeps(check)).await;
     let metrics = control.metrics.encode();
-    let repairs = metrics.lines().find_map(|line| line.strip_prefix("meshgate_certificate_repairs_total "));
+    let repairs = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("meshgate_certificate_repairs_total "));
     assert!(repairs.unwrap().parse::<u64>().unwrap() >= 11, "{metrics}");
     assert!(metrics.contains("meshgate_certificate_not_after_seconds{certificate=\"ca\"}"));
 }

@@ -16,9 +16,9 @@ async fn replicas_reload_with_nobody_in_control_and_keep_the_last_good_pair() {
         let is_whole = |leaf: &Value| !cas(leaf, "ca.crt").is_empty();
         secret(&lab, TLS, "a leaf is made", is_whole).await
     };
-    let first = control.keeps(made()).await;
+    let first = Box::pin(control.keeps(made())).await;
     lab.delete(&path_of(TLS)).await;
-    let second = control.keeps(made()).await;
+    let second = Box::pin(control.keeps(made())).await;
     assert_ne!(key(&first, "tls.crt"), key(&second, "tls.crt"));
 
     // From here on nobody is in control.
@@ -42,10 +42,16 @@ async fn replicas_reload_with_nobody_in_control_and_keep_the_last_good_pair() {
     lab.merge(&path_of(TLS), &half).await.unwrap();
     let refused = "meshgate_certificate_refusals_total";
     for replica in &replicas {
-        within(SECONDS, "it is refused", async || (replica.metric(refused) == 1).then_some(())).await;
+        within(SECONDS, "it is refused", async || {
+            (replica.metric(refused) == 1).then_some(())
+        })
+        .await;
         assert_eq!(replica.shows().await, served);
         let said = replica.readiness();
-        assert!(said.contains("cannot be served with") && said.contains("check passed"), "{said}");
+        assert!(
+            said.contains("cannot be served with") && said.contains("check passed"),
+            "{said}"
+        );
     }
     lab.delete(&path_of(TLS)).await;
     for replica in &replicas {
@@ -55,7 +61,10 @@ async fn replicas_reload_with_nobody_in_control_and_keep_the_last_good_pair() {
         .await;
         assert_eq!(replica.shows().await, served);
         assert_eq!(replica.metric(refused), 1);
-        let lines = replica.log().matches("the last good pair stays in use").count();
+        let lines = replica
+            .log()
+            .matches("the last good pair stays in use")
+            .count();
         assert_eq!(lines, 1, "{}", replica.log());
     }
 }

@@ -80,11 +80,17 @@ async fn what_cainjector_writes_is_none_of_our_fields() {
     let _control = Control::start(&lab, source, 443).await;
     let path = gate();
     let registered = async |what: &str, holds: &dyn Fn(&Value) -> bool| {
-        within(SECONDS, what, async || lab.get(&path).await.filter(|gate| holds(gate))).await
+        within(SECONDS, what, async || {
+            lab.get(&path).await.filter(|gate| holds(gate))
+        })
+        .await
     };
     let gate = registered("the gate is registered", &|_| true).await;
     let annotations = &gate["metadata"]["annotations"];
-    assert_eq!(annotations["cert-manager.io/inject-ca-from"], "meshgate-system/meshgate");
+    assert_eq!(
+        annotations["cert-manager.io/inject-ca-from"],
+        "meshgate-system/meshgate"
+    );
     assert!(gate["webhooks"][0]["clientConfig"]["caBundle"].is_null());
     // As cainjector does it.
     let authority = Authority::new("theirs", Duration::from_secs(99 * DAY), now()).unwrap();
@@ -99,7 +105,10 @@ async fn what_cainjector_writes_is_none_of_our_fields() {
     let mut spoilt = patch;
     spoilt["webhooks"][0]["timeoutSeconds"] = json!(29);
     lab.merge(&path, &spoilt).await.unwrap();
-    let gate = registered("it is put back", &|gate| gate["webhooks"][0]["timeoutSeconds"] != 29).await;
+    let gate = registered("it is put back", &|gate| {
+        gate["webhooks"][0]["timeoutSeconds"] != 29
+    })
+    .await;
     for entry in gate["webhooks"].as_array().unwrap() {
         assert_eq!(entry["clientConfig"]["caBundle"], bundle);
     }

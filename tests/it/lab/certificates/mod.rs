@@ -41,7 +41,10 @@ const LIFETIMES: Lifetimes = Lifetimes {
     leaf: Duration::from_secs(90 * DAY),
 };
 
-#[expect(clippy::disallowed_methods, reason = "the API server has the same clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the API server has the same clock"
+)]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -122,7 +125,6 @@ impl Control {
             () = kept => panic!("nobody has told it to stop"),
         }
     }
-
 }
 
 impl Drop for Running {

@@ -64,7 +64,9 @@ impl<'l> Replica<'l> {
 
     pub(super) async fn is_ready(&self) {
         within(SECONDS, "the replica is ready", async || {
-            self.readiness().contains("readyz check passed").then_some(())
+            self.readiness()
+                .contains("readyz check passed")
+                .then_some(())
         })
         .await;
     }

@@ -40,7 +40,10 @@ async fn no_call_fails_while_leaf_and_ca_are_replaced() {
     service(&lab, port).await;
     // Nothing to serve with yet: not ready, and it says why.
     let said = replicas[0].readiness();
-    assert!(said.contains("Secret meshgate-system/meshgate-tls is missing"), "{said}");
+    assert!(
+        said.contains("Secret meshgate-system/meshgate-tls is missing"),
+        "{said}"
+    );
     assert_eq!(replicas[0].shows().await, None);
 
     let _control = Control::start(&lab, own(LIFETIMES), port).await;
@@ -63,7 +66,9 @@ async fn no_call_fails_while_leaf_and_ca_are_replaced() {
             calls.goes_on(20).await;
         })
         .await;
-    figures(&format!("certificates: {answered} calls while leaf and CA were replaced, 0 failed"));
+    figures(&format!(
+        "certificates: {answered} calls while leaf and CA were replaced, 0 failed"
+    ));
 }
 
 /// A day in the life of certificates, in a minute and a half.
@@ -102,5 +107,7 @@ async fn no_call_fails_while_they_are_renewed_by_age() {
         })
         .await;
     let took = begin.elapsed();
-    figures(&format!("certificates: {answered} calls in {took:?} of renewals, 0 failed"));
+    figures(&format!(
+        "certificates: {answered} calls in {took:?} of renewals, 0 failed"
+    ));
 }
