@@ -363,8 +363,10 @@ impl Keeper {
         };
         if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
             if first {
+                let others = managers(observed.objects.get(id));
                 tracing::error!(
                     object = %id,
+                    others,
                     "somebody keeps changing what meshgate writes: it is put back ever more slowly"
                 );
                 self.context.metrics.registration_contended();
@@ -428,6 +430,15 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Who else has written an object, by their field managers.
+fn managers(object: Option<&Value>) -> String {
+    let fields = object.and_then(|object| object["metadata"]["managedFields"].as_array());
+    let names = fields.into_iter().flatten();
+    let names = names.filter_map(|one| one["manager"].as_str());
+    let others: BTreeSet<&str> = names.filter(|name| *name != api::MANAGER).collect();
+    others.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Whether the entry that proves that we are reached is live as it is wanted.
