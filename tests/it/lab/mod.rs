@@ -14,5 +14,6 @@ pub(super) mod registration;
 mod remains;
 mod seen;
 mod switching;
+mod uninstall;
 mod view;
 mod view_memory;
