@@ -9,6 +9,7 @@ mod explain;
 mod output;
 mod render;
 mod serve;
+mod status;
 mod uninstall;
 
 use std::path::Path;
@@ -56,6 +57,8 @@ enum Command {
     /// Print what registers meshgate with a cluster, from a configuration alone
     #[command(subcommand)]
     Render(render::Form),
+    /// Say how an installation is: registration, replicas, certificates, injectors, refusals
+    Status(status::StatusArgs),
     /// Let pods start without their sidecars for a time: who, why and until when is written down
     BreakGlass(break_glass::BreakGlassArgs),
     /// Take away all that meshgate has written into a cluster
@@ -74,6 +77,7 @@ pub fn run() -> ExitCode {
         (Ok(_), Command::Serve(args)) => serve::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
         (Ok(_), Command::Render(form)) => render::run(&form),
+        (Ok(_), Command::Status(args)) => status::run(&args),
         (Ok(_), Command::BreakGlass(args)) => break_glass::run(&args),
         (Ok(_), Command::Uninstall(args)) => uninstall::run(&args),
         (Ok(_), Command::Completions(args)) => completions::run(&args),

@@ -38,7 +38,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 21] = [
+const PURE: [&str; 23] = [
     "injector",
     "decision",
     "render",
@@ -46,6 +46,7 @@ const PURE: [&str; 21] = [
     "yaml",
     "controllers/kind.rs",
     "controllers/pace.rs",
+    "controllers/registration/bulletin.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
     "controllers/registration/narrowed.rs",
@@ -54,6 +55,7 @@ const PURE: [&str; 21] = [
     "controllers/registration/terms.rs",
     "controllers/namespaces/plan.rs",
     "controllers/removal/plan.rs",
+    "cli/status/report",
     "cluster/object.rs",
     "cluster/store.rs",
     "cluster/located.rs",

@@ -4,6 +4,7 @@
 //! objects or our namespace changes, and at most for `RESYNC`.
 
 mod act;
+mod bulletin;
 mod contains;
 mod entries;
 mod glass;
@@ -33,6 +34,7 @@ use super::pace::{Pace, Turn};
 use super::wall_clock;
 use super::{Context, registration::plan::Action};
 
+use self::bulletin::Bulletin;
 use self::in_force::InForce;
 use self::plan::{Home, Observed, Plan, Progress};
 use self::reach::Reach;
@@ -77,6 +79,9 @@ struct Keeper {
     waits: bool,
     /// Why we were not reached, at the last try.
     unreached: String,
+    /// What is said of the state now, and whether somebody should look.
+    said: Option<(String, bool)>,
+    bulletin: Bulletin,
 }
 
 /// When to look again.
@@ -105,6 +110,8 @@ impl Keeper {
             armed: false,
             waits: false,
             unreached: String::new(),
+            said: None,
+            bulletin: Bulletin::default(),
         }
     }
 
@@ -207,6 +214,8 @@ impl Keeper {
         let state = self.state(armed, &settings);
         let narrowed = self.note_narrowed(&observed, &wanted);
         self.tell_state(state, &narrowed, &plan.hands_off);
+        let told = self.tell_event(&observed).await;
+        next = told.map_or(next, |due| next.min(due));
         Ok(Next::By(next))
     }
 

@@ -5,11 +5,13 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::controllers::api::CallError;
-use crate::controllers::kind::Id;
+use crate::controllers::event::{self, Event};
+use crate::controllers::kind::{Id, Kind};
 use crate::glass;
 use crate::injector::spec::Mode;
-use crate::render::{self, Enforcement, Settings};
+use crate::render::{self, CONFIGURATION, Enforcement, Settings};
 
+use super::bulletin::News;
 use super::narrowed::{self, Narrowed};
 use super::plan::Observed;
 use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries, policies};
@@ -131,12 +133,39 @@ impl Keeper {
             // That was told when it was found out.
             None => {
                 let state = [vec![self.unreached.clone()], but].concat().join("; ");
+                self.said = Some((state.clone(), true));
                 self.context.latch.open_with(state);
             }
         }
     }
 
+    /// Tells what is wrong as an Event about the configuration, if that is news. Says when it would be.
+    pub(super) async fn tell_event(&mut self, observed: &Observed) -> Option<Instant> {
+        let (state, is_wrong) = self.said.clone()?;
+        let now = Instant::now();
+        if let Some(news) = self.bulletin.news(&state, is_wrong, now) {
+            let id = Id {
+                kind: Kind::MutatingWebhooks,
+                name: CONFIGURATION.to_owned(),
+            };
+            let event = Event {
+                reason: match news {
+                    News::Wrong => event::NOT_AS_WANTED,
+                    News::Right => event::AS_WANTED,
+                },
+                message: state,
+                is_warning: news == News::Wrong,
+            };
+            let live = observed.objects.get(&id);
+            if let Err(error) = event::record(&self.context.client, (&id, live), &event).await {
+                tracing::warn!("no Event tells of the registration: {error}");
+            }
+        }
+        self.bulletin.due(now)
+    }
+
     fn tell(&mut self, state: String, is_bad: bool) {
+        self.said = Some((state.clone(), is_bad));
         self.context.latch.open_with(&state);
         if self.told == state {
             return;
