@@ -67,7 +67,7 @@ pub(super) fn run(args: &StatusArgs) -> Done {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         let limit = Duration::from_secs(args.timeout);
-        match tokio::time::timeout(limit, status(args)).await {
+        match tokio::time::timeout(limit, Box::pin(status(args))).await {
             Ok(done) => done,
             Err(_) => bail!(
                 "the API server did not answer all within {} s",
@@ -87,7 +87,7 @@ async fn status(args: &StatusArgs) -> Done {
         .map(super::configuration)
         .transpose()?;
     let given = given.map(|(_, injectors)| injectors);
-    let seen = observe::observe(&client, &args.namespace, given).await;
+    let seen = Box::pin(observe::observe(&client, &args.namespace, given)).await;
     let rows = report::report(&seen);
     match args.output {
         Format::Table => output::print(&text(&server, &rows))?,

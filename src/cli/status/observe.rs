@@ -58,9 +58,10 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
     let mut found = Vec::new();
     for kind in kinds {
         let names = kind.names();
-        let params = match kind {
-            Kind::ClusterRole => ListParams::default().fields(&format!("metadata.name={OWNER}")),
-            _ => ListParams::default().labels(OURS),
+        let params = if kind == Kind::ClusterRole {
+            ListParams::default().fields(&format!("metadata.name={OWNER}"))
+        } else {
+            ListParams::default().labels(OURS)
         };
         let what = || format!("cannot list objects of kind {}", names.kind);
         let list = call(what, objects(client, kind).list(&params)).await;
@@ -250,7 +251,7 @@ fn when(event: &Event) -> Option<Timestamp> {
         .as_ref()
         .and_then(|series| series.last_observed_time.as_ref());
     let first = event.event_time.as_ref().map(|time| time.0);
-    last.or(of_series.map(|time| time.0)).or(first)
+    last.or_else(|| Some(of_series?.0)).or(first)
 }
 
 /// What meshgate said last of the registration. That it cannot be seen is no matter.

@@ -177,10 +177,7 @@ impl Keeper {
         let progress = self.progress(&proof, force.as_deref());
         let plan = plan::plan(&observed, &wanted, progress);
         self.note_plan(&plan);
-        let mut next = Instant::now() + RESYNC;
-        if let Some(end) = self.note_glass(&observed) {
-            next = next.min(end);
-        }
+        let mut next = self.note_glass(&observed, Instant::now() + RESYNC);
         let mut wrote = false;
         for action in plan.actions {
             match self.act(action, &observed).await? {
@@ -198,12 +195,11 @@ impl Keeper {
             return Ok(Next::By(next));
         }
         let written = force.filter(|proof| policies::is_written(&observed, proof));
-        if let Some(force) = &written {
-            match self.try_policies(force, &settings.namespace).await {
-                None => return Ok(Next::Now),
-                Some(at) => next = next.min(at),
-            }
-        }
+        let home = &settings.namespace;
+        let Some(due) = self.try_policies(written.as_deref(), home).await else {
+            return Ok(Next::Now);
+        };
+        next = next.min(due);
         let armed = self.note_armed(&observed, &wanted, written.as_deref());
         if self.try_to_be_reached(&observed, &wanted, &settings).await {
             return Ok(Next::Now);
@@ -214,9 +210,7 @@ impl Keeper {
         let state = self.state(armed, &settings);
         let narrowed = self.note_narrowed(&observed, &wanted);
         self.tell_state(state, &narrowed, &plan.hands_off);
-        let told = self.tell_event(&observed).await;
-        next = told.map_or(next, |due| next.min(due));
-        Ok(Next::By(next))
+        Ok(Next::By(next.min(self.tell_event(&observed).await)))
     }
 
     fn settings(&self, served: &BTreeSet<Kind>) -> Settings {

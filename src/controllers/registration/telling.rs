@@ -14,7 +14,7 @@ use crate::render::{self, CONFIGURATION, Enforcement, Settings};
 use super::bulletin::News;
 use super::narrowed::{self, Narrowed};
 use super::plan::Observed;
-use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries, policies};
+use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, RESYNC, entries, policies};
 
 impl Keeper {
     /// Says what went wrong, if that is news, and when to try again.
@@ -139,10 +139,12 @@ impl Keeper {
         }
     }
 
-    /// Tells what is wrong as an Event about the configuration, if that is news. Says when it would be.
-    pub(super) async fn tell_event(&mut self, observed: &Observed) -> Option<Instant> {
-        let (state, is_wrong) = self.said.clone()?;
+    /// Tells what is wrong as an Event about the configuration, if that is news. Says when to look for more.
+    pub(super) async fn tell_event(&mut self, observed: &Observed) -> Instant {
         let now = Instant::now();
+        let Some((state, is_wrong)) = self.said.clone() else {
+            return now + RESYNC;
+        };
         if let Some(news) = self.bulletin.news(&state, is_wrong, now) {
             let id = Id {
                 kind: Kind::MutatingWebhooks,
@@ -161,7 +163,7 @@ impl Keeper {
                 tracing::warn!("no Event tells of the registration: {error}");
             }
         }
-        self.bulletin.due(now)
+        self.bulletin.due(now).unwrap_or(now + RESYNC)
     }
 
     fn tell(&mut self, state: String, is_bad: bool) {

@@ -13,6 +13,7 @@ mod readme;
 pub(super) mod registration;
 mod remains;
 mod seen;
+mod status;
 mod switching;
 mod uninstall;
 mod view;
