@@ -1,11 +1,14 @@
 //! The commands: the only place that prints, and the only one with `anyhow`.
 //!
-//! Composition roots live here (`serve`): build, wire, run, drain. What a command decides is
+//! Composition roots live here (`serve`, `control`): build, wire, run, drain. What a command decides is
 //! decided elsewhere.
 
+mod break_glass;
 mod completions;
+mod control;
 mod explain;
 mod output;
+mod parts;
 mod render;
 mod serve;
 mod uninstall;
@@ -50,11 +53,15 @@ pub struct Cli {
 enum Command {
     /// Answer admission reviews over HTTPS
     Serve(serve::ServeArgs),
+    /// Write what registers the serving replicas with their cluster, and keep it
+    Control(control::ControlArgs),
     /// Say what would become of the pods in a file, and why
     Explain(explain::ExplainArgs),
     /// Print what registers meshgate with a cluster, from a configuration alone
     #[command(subcommand)]
     Render(render::Form),
+    /// Let pods start without their sidecars for a time: who, why and until when is written down
+    BreakGlass(break_glass::BreakGlassArgs),
     /// Take away all that meshgate has written into a cluster
     Uninstall(uninstall::UninstallArgs),
     /// Print completions for a shell
@@ -69,8 +76,10 @@ pub fn run() -> ExitCode {
     let done = match (&log, cli.command) {
         (Err(_), _) => Ok(Exit::CannotTell),
         (Ok(_), Command::Serve(args)) => serve::run(&args),
+        (Ok(_), Command::Control(args)) => control::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
         (Ok(_), Command::Render(form)) => render::run(&form),
+        (Ok(_), Command::BreakGlass(args)) => break_glass::run(&args),
         (Ok(_), Command::Uninstall(args)) => uninstall::run(&args),
         (Ok(_), Command::Completions(args)) => completions::run(&args),
     };
@@ -78,6 +87,16 @@ pub fn run() -> ExitCode {
 }
 
 type Done = anyhow::Result<Exit>;
+
+/// How to reach the API server for a tool: by `--kubeconfig`, else as `kubectl` does.
+async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
+    match kubeconfig {
+        Some(path) => serve::api(Some(path)).await,
+        None => kube::Config::infer().await.context(
+            "found no cluster: neither --kubeconfig, nor what kubectl would use, nor a pod's own",
+        ),
+    }
+}
 
 /// Reads `--config`: its name for messages, and what it says.
 fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> {

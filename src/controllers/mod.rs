@@ -2,19 +2,26 @@
 //!
 //! Knows nothing of HTTP. A new controller is a file or folder here and a row in `ALL`.
 //!
+//! - [`lease`]: which of several processes acts.
+//! - `runner`: runs the controllers, while it is this one.
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
 //! - [`certificates`]: the Secrets of CA and serving certificate, and what callers have to trust.
+//! - [`glass`]: breaks the glass and closes it, for `break-glass`.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
 pub mod args;
 pub mod certificates;
+pub mod event;
+pub mod glass;
 pub mod kind;
+pub mod lease;
 pub mod namespaces;
 mod pace;
 pub mod registration;
 pub mod removal;
+mod runner;
 pub mod trust;
 
 use std::sync::Arc;
@@ -26,11 +33,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::injector::Injectors;
-use crate::lifecycle::{Latch, Tasks};
+use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
 
+use self::lease::Fenced;
 use self::trust::Trust;
+
+pub use self::runner::start;
 
 /// What the controllers share.
 pub struct Context {
@@ -59,6 +69,9 @@ pub struct Form {
     pub settings: Settings,
     /// How namespaces are labelled; found out from what the cluster serves if nobody says it.
     pub mirror: Option<MirrorForm>,
+    /// What the label `meshgate.io/configuration` of serving replicas says when they have the
+    /// configuration that is registered; replicas are not looked at if nobody says it.
+    pub configuration: Option<String>,
     /// Whether our namespace is created where it is missing: for development, where nothing else
     /// needs it.
     pub creates_home: bool,
@@ -70,14 +83,14 @@ impl Context {
     /// Writes what `injectors` need in this form. The latch says how far that is, and is always
     /// open: a server that nobody calls yet is no less able to answer.
     pub fn new(
-        client: Client,
+        client: Fenced,
         injectors: Arc<Injectors>,
         form: Form,
         (metrics, latch): (Arc<Metrics>, Latch),
     ) -> Self {
         latch.open_with("not written yet");
         Self {
-            client,
+            client: client.client(),
             injectors,
             form,
             metrics,
@@ -89,20 +102,33 @@ impl Context {
             unlabelled: watch::Sender::new(0),
         }
     }
-}
 
-impl Context {
+    /// Somebody else acts from now on: what was said of the cluster is theirs to say.
+    fn is_over(&self) {
+        self.latch.open_with("kept by whoever leads");
+        self.metrics.registration_unknown();
+    }
+
     /// By what callers are to verify us; `None` until it is known.
     pub fn trust(&self) -> watch::Receiver<Option<Trust>> {
         self.trust.subscribe()
     }
 }
 
-/// A controller: its name, and what runs until it is told to stop.
-type Controller = (
-    &'static str,
-    fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>,
-);
+/// The clock by which people and objects tell the time. Plans are told it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge where plans, which are pure, get the time from"
+)]
+pub(crate) fn wall_clock() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// What runs until it is told to stop.
+type Run = fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>;
+
+/// A controller: its name, and what it does.
+type Controller = (&'static str, Run);
 
 /// All controllers.
 const ALL: [Controller; 3] = [
@@ -116,12 +142,3 @@ const ALL: [Controller; 3] = [
         registration::run(context, stop).boxed()
     }),
 ];
-
-/// Starts all of them. They end when told to, and leave what they wrote where it is: a meshgate
-/// that is stopped must not open the gate.
-pub fn start(context: Context, tasks: &Tasks, stop: &CancellationToken) {
-    let context = Arc::new(context);
-    for (name, run) in ALL {
-        tasks.spawn(name, run(Arc::clone(&context), stop.clone()));
-    }
-}

@@ -117,6 +117,7 @@ pub struct Metrics {
     serving_cert_not_after: Gauge,
     certificate_refusals: Counter,
     certificates: Certificates,
+    leader: Gauge,
     registration: Registration,
     view: ViewMetrics,
 }
@@ -130,11 +131,17 @@ struct Registration {
     narrowed: Gauge,
     namespaces_labelled: Counter,
     namespaces_unlabelled: Gauge,
+    glass: Family<InjectorLabels, Gauge>,
 }
 
 impl Registration {
     fn register(registry: &mut Registry) -> Self {
         let own = Self::default();
+        registry.register(
+            "break_glass",
+            "1 for each injector (or all) whose enforcement somebody has switched off for now",
+            own.glass.clone(),
+        );
         let registry = registry.sub_registry_with_prefix("registration");
         registry.register(
             "armed",
@@ -258,11 +265,18 @@ impl Metrics {
             "Contents of the certificate's files or Secret that could not be served with",
             certificate_refusals.clone(),
         );
+        let leader = Gauge::default();
+        registry.register(
+            "leader",
+            "1 if this process holds the Lease, and so is the one that writes",
+            leader.clone(),
+        );
         let registration = Registration::register(&mut registry);
         let view = ViewMetrics::register(&mut registry);
         let certificates = Certificates::register(&mut registry);
         Self {
             registry,
+            leader,
             registration,
             decisions,
             durations,
@@ -334,6 +348,18 @@ impl Metrics {
         self.certificate_refusals.inc();
     }
 
+    /// Sets whether this process is the one that writes.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// Takes back what was said of the registration: somebody else keeps it, and says it.
+    pub fn registration_unknown(&self) {
+        self.registration.armed.set(0);
+        self.registration.narrowed.set(0);
+        self.registration.namespaces_unlabelled.set(0);
+    }
+
     /// Sets whether something enforces, and all that is to fail closed does so.
     pub fn registration_armed(&self, is_armed: bool) {
         self.registration.armed.set(i64::from(is_armed));
@@ -354,6 +380,16 @@ impl Metrics {
     pub fn registration_narrowed(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.registration.narrowed.set(count);
+    }
+
+    /// Sets which injectors, or `all`, somebody has switched off for now.
+    pub fn glass_broken<'s>(&self, injectors: impl IntoIterator<Item = &'s str>) {
+        let family = &self.registration.glass;
+        family.clear();
+        for injector in injectors {
+            let injector = injector.to_owned();
+            family.get_or_create(&InjectorLabels { injector }).set(1);
+        }
     }
 
     /// Counts a namespace whose labels were corrected.

@@ -21,8 +21,8 @@ use crate::server::tls::LivePair;
 use crate::server::{Server, bind, descriptors};
 
 use super::certificates::{Certificates, Following};
-use super::parts::Parts;
 use super::{ServeArgs, certificates, now};
+use crate::cli::parts::Parts;
 
 /// Listeners that are bound, and the certificate to serve with: whatever can go wrong with them does
 /// so before anything runs.

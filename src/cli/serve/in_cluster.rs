@@ -23,8 +23,8 @@ use crate::server::args::Placement;
 
 use super::front::Front;
 use super::greeting::{self, in_cluster::Whereabouts};
-use super::parts::Parts;
 use super::{LOOKUP_DEADLINE, ServeArgs, registration};
+use crate::cli::parts::Parts;
 
 /// How often what `/readyz` and the log say of the view is worked out anew.
 const LOOK: Duration = Duration::from_millis(500);
@@ -134,6 +134,7 @@ async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: Cancella
     let mut looks = tokio::time::interval(LOOK);
     let mut said = None;
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
+        cluster.update(|store| store.tick(super::now()));
         let now = Instant::now().into_std();
         for (kind, latch) in &latches {
             match cluster.freshness().state(*kind, now) {

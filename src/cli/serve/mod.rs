@@ -7,7 +7,6 @@ mod certificates;
 mod front;
 mod greeting;
 mod in_cluster;
-mod parts;
 mod registration;
 mod standalone;
 

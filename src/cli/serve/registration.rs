@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use kube::Client;
 
+use crate::cli::parts::Parts;
 use crate::cluster::Cluster;
 use crate::controllers::certificates::{self, Source};
+use crate::controllers::lease::Claim;
 use crate::controllers::{self, Context, Form};
 use crate::render::{self, Settings};
 
 use super::certificates::Certificates;
-use super::parts::Parts;
 use super::{ServeArgs, now};
 
 /// Starts it, if `--webhook-url` says by which address.
@@ -33,6 +34,7 @@ pub(super) fn start(
             ..Settings::new(render::Client::Url(url.to_string()), &args.namespace)
         },
         mirror: args.registration.mirror.form(),
+        configuration: None,
         creates_home: true,
         certificates: certificates::Settings {
             source: Source::File(files.ca_path.clone()),
@@ -42,6 +44,9 @@ pub(super) fn start(
     let injectors = Arc::clone(cluster.read().injectors());
     let latch = parts.latches.add("registration");
     let noted = (Arc::clone(&parts.metrics), latch);
-    let context = Context::new(client, injectors, form, noted);
-    controllers::start(context, &parts.tasks, &parts.stop);
+    let make =
+        move |client| Context::new(client, Arc::clone(&injectors), form.clone(), noted.clone());
+    // Nobody contends with a process that registers its own address.
+    let alone = (client, Claim::always());
+    drop(controllers::start(alone, make, &parts.tasks, &parts.stop));
 }

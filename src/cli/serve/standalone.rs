@@ -16,8 +16,8 @@ use crate::cluster::store::Store;
 use crate::server::args::Placement;
 
 use super::front::Front;
-use super::parts::Parts;
 use super::{LOOKUP_DEADLINE, ServeArgs, greeting};
+use crate::cli::parts::Parts;
 
 /// Serves what the files in `path` describe until it is told to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {

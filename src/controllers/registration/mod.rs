@@ -6,9 +6,13 @@
 mod act;
 mod contains;
 mod entries;
+mod fleet;
+mod glass;
+mod in_force;
 mod narrowed;
 mod observe;
 mod plan;
+mod policies;
 mod reach;
 mod telling;
 mod terms;
@@ -29,9 +33,11 @@ use super::api::{self, CallError};
 use super::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
 use super::trust::Trust;
-use super::{Context, registration::plan::Action};
+use super::{Context, registration::plan::Action, wall_clock};
 
-use self::plan::{Home, Observed, Plan, Progress};
+use self::fleet::{Fleet, Replicas};
+use self::in_force::InForce;
+use self::plan::{Hold, Home, Observed, Plan, Progress};
 use self::reach::Reach;
 use self::telling::url;
 use self::wake::Wake;
@@ -43,6 +49,8 @@ const BUNDLE: Duration = Duration::from_millis(50);
 /// How long all has to be there before what it replaces goes (another mirror, labels): API servers
 /// take up policies and webhooks from caches of their own.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long the last look may take, when it is told to stop.
+const LAST_LOOK: Duration = Duration::from_secs(3);
 /// The first pause after a call that failed; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest.
@@ -52,6 +60,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut keeper = Keeper::new(context);
     stop.run_until_cancelled(keeper.keep()).await;
+    if tokio::time::timeout(LAST_LOOK, keeper.leave())
+        .await
+        .is_err()
+    {
+        tracing::debug!("stopped before it was known whether our namespace is being deleted");
+    }
 }
 
 struct Keeper {
@@ -61,6 +75,7 @@ struct Keeper {
     trust: watch::Receiver<Option<Trust>>,
     pace: Pace,
     reach: Reach,
+    in_force: InForce,
     writers: Vec<String>,
     withdrawn: bool,
     /// Since when there is nothing to do but to remove what is stale.
@@ -70,10 +85,12 @@ struct Keeper {
     told: String,
     told_problem: String,
     armed: bool,
-    /// Entries are armed for another configuration, until we are reached.
-    waits: bool,
+    /// What the last plan left to be done later.
+    hold: Hold,
     /// Why we were not reached, at the last try.
     unreached: String,
+    /// The serving replicas, if they are looked at.
+    fleet: Option<Fleet>,
 }
 
 /// When to look again.
@@ -93,6 +110,7 @@ impl Keeper {
             context,
             pace: Pace::default(),
             reach: Reach::default(),
+            in_force: InForce::default(),
             writers: Vec::new(),
             withdrawn: false,
             quiet_since: None,
@@ -100,8 +118,9 @@ impl Keeper {
             told: String::new(),
             told_problem: String::new(),
             armed: false,
-            waits: false,
+            hold: Hold::None,
             unreached: String::new(),
+            fleet: None,
         }
     }
 
@@ -126,6 +145,16 @@ impl Keeper {
             if let Next::By(at) = next {
                 self.wait(at, wake.as_mut()).await;
             }
+        }
+    }
+
+    /// What is left to do when it is told to stop: nothing, as what is written stays. But whoever
+    /// deletes our namespace stops us as well, and may be quicker than the watch that tells of it.
+    async fn leave(&mut self) {
+        let context = Arc::clone(&self.context);
+        let namespace = &context.form.settings.namespace;
+        if let Ok(Home::Terminating) = observe::home(&context.client, namespace).await {
+            while let Ok(Next::Now) = self.look(&mut None).await {}
         }
     }
 
@@ -156,7 +185,9 @@ impl Keeper {
         }
         let mut settings = self.settings(&served);
         if wake.as_ref().is_none_or(|wake| !wake.is_for(&served)) {
-            *wake = Some(Wake::new(&client, &settings.namespace, &served));
+            let has_fleet = self.context.form.configuration.is_some();
+            let home = (settings.namespace.as_str(), has_fleet);
+            *wake = Some(Wake::new(&client, home, &served));
         }
         let mut wanted = render::registration(&self.context.injectors, &settings).objects;
         let ids: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
@@ -165,14 +196,20 @@ impl Keeper {
         observed.home = self.note_home(home);
         let now = (self.context.form.certificates.clock)();
         observed.note_covered(settings.ca_bundle.as_deref(), now);
+        self.look_at_fleet(&settings.namespace).await?;
         if let Some(uid) = observed.owner_uid() {
             settings.owner_uid = Some(uid.to_owned());
             wanted = render::registration(&self.context.injectors, &settings).objects;
         }
         let proof = render::reach::proof(&settings);
-        let plan = plan::plan(&observed, &wanted, self.progress(&proof));
+        let force = policies::proof(&observed, &wanted).filter(|_| policies::are_wanted(&wanted));
+        let progress = self.progress(&proof, force.as_deref());
+        let plan = plan::plan(&observed, &wanted, progress);
         self.note_plan(&plan);
         let mut next = Instant::now() + RESYNC;
+        if let Some(end) = self.note_glass(&observed) {
+            next = next.min(end);
+        }
         let mut wrote = false;
         for action in plan.actions {
             match self.act(action, &observed).await? {
@@ -189,7 +226,14 @@ impl Keeper {
         if observed.home != Home::Active {
             return Ok(Next::By(next));
         }
-        let armed = self.note_armed(&observed, &wanted);
+        let written = force.filter(|proof| policies::is_written(&observed, proof));
+        if let Some(force) = &written {
+            match self.try_policies(force, &settings.namespace).await {
+                None => return Ok(Next::Now),
+                Some(at) => next = next.min(at),
+            }
+        }
+        let armed = self.note_armed(&observed, &wanted, written.as_deref());
         if self.try_to_be_reached(&observed, &wanted, &settings).await {
             return Ok(Next::Now);
         }
@@ -219,23 +263,42 @@ impl Keeper {
         settings
     }
 
-    fn progress(&self, proof: &str) -> Progress {
+    fn progress(&self, proof: &str, force: Option<&str>) -> Progress {
+        let settles = force.and_then(|force| self.in_force.settles(force));
         Progress {
+            in_force: settles.is_some_and(|at| at <= Instant::now()),
+            now: wall_clock(),
             labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
             settled: self.is_settled(),
+            replicas: self.replicas(),
         }
+    }
+
+    fn replicas(&self) -> Replicas {
+        let fleet = self.fleet.as_ref();
+        fleet.map_or(Replicas::Equal, Fleet::replicas)
+    }
+
+    /// Looks whether the serving replicas have this configuration, if it is known how they say so.
+    async fn look_at_fleet(&mut self, namespace: &str) -> Result<(), CallError> {
+        if let Some(configuration) = &self.context.form.configuration {
+            let client = &self.context.client;
+            self.fleet = Some(observe::fleet(client, namespace, configuration).await?);
+        }
+        Ok(())
     }
 
     /// Remembers how far the plan says that all is, and lets the labels of namespaces follow.
     fn note_plan(&mut self, plan: &Plan) {
-        self.waits = plan.waits;
+        self.hold = plan.hold;
         if plan.mirrored {
             self.context.mirrored.send_replace(true);
         }
         let mut actions = plan.actions.iter();
         let is_quiet = actions.all(|one| matches!(one, Action::Delete { .. }));
-        self.quiet_since = match is_quiet && self.armed {
+        let is_equal = self.replicas() == Replicas::Equal;
+        self.quiet_since = match is_quiet && self.armed && is_equal {
             true => self.quiet_since.or_else(|| Some(Instant::now())),
             false => None,
         };
@@ -295,6 +358,7 @@ impl Keeper {
                 return Ok(None);
             }
             Action::Apply { id, .. } => (id, "written"),
+            Action::Mend { id, .. } => (id, "mended"),
             Action::Delete { id } => (id, "deleted"),
         };
         if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
@@ -312,6 +376,10 @@ impl Keeper {
         self.pace.wrote(id, Instant::now());
         match &action {
             Action::Apply { id, object } => act::apply(client, id, object).await?,
+            Action::Mend { id, patch } => {
+                act::mend(client, id, patch).await?;
+                self.tell_mended(id, observed).await;
+            }
             Action::Delete { id } => act::delete(client, id, observed.objects.get(id)).await?,
             Action::CreateHome => {}
         }
@@ -350,7 +418,7 @@ impl Keeper {
                 self.context.latch.open_with(&state);
                 self.unreached = state;
                 if self.reach.failed(&why, Instant::now()) {
-                    let armed = match self.armed || self.waits {
+                    let armed = match self.armed || self.hold == Hold::Another {
                         true => {
                             "what is armed stays armed: pods that require an injector are REFUSED"
                         }

@@ -6,12 +6,14 @@ use serde_json::Value;
 
 use crate::controllers::api::CallError;
 use crate::controllers::kind::Id;
+use crate::glass;
 use crate::injector::spec::Mode;
 use crate::render::{self, Enforcement, Settings};
 
+use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
-use super::plan::Observed;
-use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries};
+use super::plan::{Hold, Observed};
+use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries, policies};
 
 impl Keeper {
     /// Says what went wrong, if that is news, and when to try again.
@@ -30,15 +32,25 @@ impl Keeper {
     }
 
     /// Notes whether all is armed that is to be. Says how many entries are, of how many.
-    pub(super) fn note_armed(&mut self, observed: &Observed, wanted: &[Value]) -> (usize, usize) {
+    pub(super) fn note_armed(
+        &mut self,
+        observed: &Observed,
+        wanted: &[Value],
+        force: Option<&str>,
+    ) -> (usize, usize) {
         let counted = wanted.iter().filter_map(|object| {
             let live = Id::of(object).and_then(|id| observed.objects.get(&id));
             Some(entries::armed(object, live)).filter(|(_, all)| *all > 0)
         });
         let (armed, all) = counted.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
         let mut ids = wanted.iter().filter_map(Id::of);
-        self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
-        let enforces = self.armed && self.is_to_enforce();
+        let is_proved = force.is_some_and(|proof| self.in_force.is_proved(proof));
+        let is_guaranteed = is_proved || !policies::are_wanted(wanted);
+        let is_complete = ids.all(|id| observed.objects.contains_key(&id));
+        self.armed = armed == all && is_complete && is_guaranteed;
+        // Until policies are in force, webhooks stay as they are.
+        let by_others = !is_guaranteed && policies::are_webhooks_armed(observed);
+        let enforces = (self.armed || by_others) && self.is_to_enforce();
         self.context.metrics.registration_armed(enforces);
         (armed, all)
     }
@@ -51,12 +63,14 @@ impl Keeper {
 
     /// Notes which entries somebody has narrowed.
     pub(super) fn note_narrowed(&self, observed: &Observed, wanted: &[Value]) -> Vec<Narrowed> {
-        let narrowed: Vec<Narrowed> = match self.waits {
+        let narrowed: Vec<Narrowed> = match self.hold == Hold::Another {
             // What is live was written for another configuration.
             true => Vec::new(),
             false => wanted
                 .iter()
                 .filter_map(|object| Some((object, observed.objects.get(&Id::of(object)?)?)))
+                // What the command does to it is told as broken glass.
+                .filter(|(_, live)| glass::of(live).is_none_or(|note| note.until.is_none()))
                 .flat_map(|(object, live)| narrowed::narrowed(object, live))
                 .collect(),
         };
@@ -71,24 +85,32 @@ impl Keeper {
         (armed, all): (usize, usize),
         settings: &Settings,
     ) -> Option<(String, bool)> {
+        if self.hold == Hold::First {
+            let why = "nothing is written before a serving replica is ready";
+            return Some((why.to_owned(), false));
+        }
+        if self.hold == Hold::Another && self.reach.is_proven(&render::reach::proof(settings)) {
+            let why = "armed for another configuration, until all serving replicas have this one";
+            return Some((why.to_owned(), false));
+        }
         let counted = format!("armed: {armed} of {all} entries");
         let is_policy = settings.enforcement == Enforcement::Policy;
         if !self.is_to_enforce() {
             let why = "nothing enforces: no injector is in mode enforce";
             return Some((format!("{why} ({counted})"), false));
         }
-        if is_policy && self.armed {
-            return Some((format!("the policy enforces ({counted})"), false));
+        if is_policy {
+            return Some(match self.armed {
+                true => (format!("the policy enforces ({counted})"), false),
+                false => ("the policy is not in force (yet)".to_owned(), true),
+            });
         }
         if self.reach.is_proven(&render::reach::proof(settings)) {
-            return Some(match is_policy {
-                true => ("the policy is not in place (yet)".to_owned(), true),
-                false => (counted, armed < all),
-            });
+            return Some((counted, armed < all));
         }
         let is_labelled = *self.labelled.borrow();
         let waiting = "waiting for the labels of existing namespaces".to_owned();
-        (!is_labelled && !self.waits).then_some((waiting, false))
+        (!is_labelled && self.hold == Hold::None).then_some((waiting, false))
     }
 
     /// Says how far the registration is, and what keeps it from being as it is wanted, if that is
@@ -108,10 +130,14 @@ impl Keeper {
             narrowed.map(|names| format!("asked about fewer pods than wanted: {names}")),
             (unlabelled > 0).then(|| format!("{unlabelled} namespaces without their label")),
         ];
-        let but: Vec<String> = but.into_iter().flatten().collect();
+        let mut but: Vec<String> = but.into_iter().flatten().collect();
+        let is_kept_back = !but.is_empty();
+        // That is what a rollout looks like: nothing to warn of.
+        let remark = self.fleet.as_ref().and_then(Fleet::remark);
+        but.extend(remark.map(|remark| remark.to_string()));
         match state {
             Some((state, is_bad)) => {
-                let is_bad = is_bad || !but.is_empty();
+                let is_bad = is_bad || is_kept_back;
                 self.tell([vec![state], but].concat().join("; "), is_bad);
             }
             None if self.unreached.is_empty() => {}

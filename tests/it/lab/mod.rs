@@ -4,14 +4,19 @@
 pub(crate) mod harness;
 
 mod certificates;
+mod chart;
 mod control_plane;
 mod dapr;
 mod faults;
 mod fidelity;
+mod glass;
 mod istio;
+mod leader;
+mod nobody;
 mod readme;
-mod registration;
+pub(super) mod registration;
 mod remains;
 mod seen;
+mod switching;
 mod view;
 mod view_memory;

@@ -5,19 +5,30 @@
 //! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
 //! there already is put right at any time; the order is that of creation.
 //!
+//! Nothing at all is written before somebody is there to be called (case 76).
+//!
 //! Where entries are armed for another configuration, nothing is written but what it takes to be
-//! reached; then the mirror, (labels that are added), and the entries, armed at once. Labels that
-//! the other one selected by go last.
+//! reached; once we are, and all serving replicas have this one, the mirror, (labels that are added),
+//! and the entries, armed at once. Labels that the other one selected by go last.
+//!
+//! Where policies are to make the guarantee and webhooks do, nothing but policies is written until
+//! they are in force; then entries are loosened, and what only refused as a webhook goes. The other
+//! way round, policies go once all entries are armed and have been for a while.
+//!
+//! Glass that somebody broke until a time is mended when that has come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::controllers::kind::{Id, Kind, in_order};
-use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
+use crate::glass::{self, Note};
+use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
 
 use super::contains::contains;
-use super::{entries, terms, trusting};
+use super::fleet::Replicas;
+use super::{entries, policies, terms, trusting};
 
 /// What is in the cluster.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +43,12 @@ pub(super) struct Observed {
 }
 
 impl Observed {
+    /// Objects whose glass somebody broke, with what they say.
+    pub(super) fn broken(&self) -> impl Iterator<Item = (&Id, Note)> {
+        let objects = self.objects.iter();
+        objects.filter_map(|(id, live)| Some((id, glass::of(live)?)))
+    }
+
     /// UID of the owner, if it is there and not about to go.
     pub(super) fn owner_uid(&self) -> Option<&str> {
         let owner = self.objects.get(&owner())?;
@@ -74,6 +91,12 @@ pub(super) struct Progress {
     pub(super) reached: bool,
     /// What is there of the mirror has been there for long enough to be in force.
     pub(super) settled: bool,
+    /// Who is there to be called.
+    pub(super) replicas: Replicas,
+    /// The policies that are wanted are in force as they are there, and have been for a while.
+    pub(super) in_force: bool,
+    /// What time it is.
+    pub(super) now: Timestamp,
 }
 
 /// One write.
@@ -87,6 +110,13 @@ pub(super) enum Action {
         id: Id,
         /// What we want of it; with the resourceVersion that it was seen with, if it was.
         object: Value,
+    },
+    /// Close the glass of an object whose time has come.
+    Mend {
+        /// Which.
+        id: Id,
+        /// The merge patch that does it.
+        patch: Value,
     },
     /// Remove an object of ours that is not wanted.
     Delete {
@@ -105,8 +135,21 @@ pub(super) struct Plan {
     pub(super) hands_off: Vec<Id>,
     /// The mirror is as it is wanted, or left alone.
     pub(super) mirrored: bool,
-    /// Entries stay armed for another configuration until we are reached.
-    pub(super) waits: bool,
+    /// What is not done yet, and for what it waits.
+    pub(super) hold: Hold,
+}
+
+/// What is held back as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Nothing.
+    #[default]
+    None,
+    /// All of it, until a replica can be called.
+    First,
+    /// Entries stay armed for another configuration, until we are reached and all replicas have this
+    /// one.
+    Another,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
@@ -116,12 +159,28 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.actions = withdrawal(observed);
         return plan;
     }
+    if progress.replicas == Replicas::NoneReady && !has_begun(observed, wanted) {
+        plan.hold = Hold::First;
+        return plan;
+    }
     if observed.home == Home::Wanted {
         plan.actions.push(Action::CreateHome);
     }
-    plan.waits = !progress.reached && wanted.iter().any(|object| is_of_another(observed, object));
-    if plan.waits {
+    plan.actions.extend(mends(observed, progress.now));
+    if !plan.actions.is_empty() {
+        return plan;
+    }
+    let by_policy = policies::are_wanted(wanted);
+    let is_everywhere = progress.replicas == Replicas::Equal;
+    // Policies need nobody to be reached.
+    let may_change = is_everywhere && (by_policy || progress.reached);
+    if !may_change && wanted.iter().any(|object| is_of_another(observed, object)) {
+        plan.hold = Hold::Another;
         plan.only_to_be_reached(observed, wanted);
+        return plan;
+    }
+    if by_policy && !progress.in_force && policies::are_webhooks_armed(observed) {
+        plan.only_policies(observed, wanted);
         return plan;
     }
     let missing: Vec<Id> = wanted
@@ -129,6 +188,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         .filter_map(Id::of)
         .filter(|id| !observed.objects.contains_key(id))
         .collect();
+    // What is armed for this very configuration is put back whatever the replicas have.
+    let is_in_turn = is_everywhere || is_armed(observed, wanted);
     plan.mirrored = observed.owner_uid().is_some();
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
@@ -141,23 +202,54 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             plan.hands_off.push(id);
             continue;
         }
-        let may_arm = may_arm(&id, progress, &missing, is_of_another(observed, object));
-        let wanted = object;
-        let mut object = prepared(wanted, live, may_arm);
-        trusting::widen(&mut object, wanted, &observed.covered);
+        let Some(target) = proving(object, observed, wanted) else {
+            continue;
+        };
+        // Nothing is armed where policies enforce, and they are in force.
+        let is_pods = by_policy && id.name != MIRROR;
+        let is_of_another = is_of_another(observed, &target);
+        let may_arm = is_in_turn && may_arm(&id, progress, &missing, is_of_another);
+        let mut object = prepared(&target, live, is_pods || may_arm);
+        trusting::widen(&mut object, &target, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }
         plan.mirrored &= id.name != MIRROR;
         plan.actions.push(apply(id, object, live));
     }
-    if plan.actions.is_empty() && missing.is_empty() && progress.settled {
+    let is_guaranteed = progress.settled && (!by_policy || progress.in_force);
+    let is_all = plan.actions.is_empty() && missing.is_empty() && is_guaranteed;
+    if is_all && is_everywhere {
         plan.actions = stale(observed, wanted);
     }
     plan
 }
 
 impl Plan {
+    /// Plans nothing but policies, and what they need: webhooks refuse pods until those do.
+    fn only_policies(&mut self, observed: &Observed, wanted: &[Value]) {
+        for object in wanted {
+            let Some(id) = Id::of(object) else { continue };
+            let live = observed.objects.get(&id);
+            if live.is_some_and(is_broken) {
+                self.hands_off.push(id);
+                continue;
+            }
+            let is_next = id.kind == Kind::ClusterRole || observed.owner_uid().is_some();
+            let is_next = is_next && policies::come_first(&id);
+            let is_held = live.is_none() && policies::is_under_glass(&id, observed);
+            if !is_next || is_held {
+                continue;
+            }
+            let Some(object) = proving(object, observed, wanted) else {
+                continue;
+            };
+            if !live.is_some_and(|live| contains(live, &object)) {
+                self.actions.push(apply(id, object, live));
+            }
+        }
+    }
+
     /// Plans nothing but the entry by which we are reached, and what that needs.
     fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
         for object in wanted {
@@ -180,12 +272,46 @@ impl Plan {
     }
 }
 
+/// Closes glass whose time has come.
+fn mends(observed: &Observed, now: Timestamp) -> Vec<Action> {
+    let over = observed.broken().filter(|(_, note)| note.is_over(now));
+    let mend = |(id, _): (&Id, Note)| {
+        let patch = glass::close::close(observed.objects.get(id)?)?;
+        let id = id.clone();
+        Some(Action::Mend { id, patch })
+    };
+    over.filter_map(mend).collect()
+}
+
+/// The object with what it is to prove; `None` if that is not there yet.
+fn proving(object: &Value, observed: &Observed, wanted: &[Value]) -> Option<Value> {
+    let mut object = object.clone();
+    if policies::is_proof(&object) {
+        in_force::prove(&mut object, &policies::proof(observed, wanted)?);
+    }
+    Some(object)
+}
+
 /// Whether what is live of this object is armed for another configuration.
 fn is_of_another(observed: &Observed, object: &Value) -> bool {
     let mut object = object.clone();
     entries::note(&mut object);
     let live = Id::of(&object).and_then(|id| observed.objects.get(&id));
     live.is_some_and(|live| entries::is_of_another(live, &object))
+}
+
+/// Whether any of it is there already. The owner may be whoever's who installed us.
+fn has_begun(observed: &Observed, wanted: &[Value]) -> bool {
+    let mut ids = wanted.iter().filter_map(Id::of);
+    ids.any(|id| id.kind != Kind::ClusterRole && observed.objects.contains_key(&id))
+}
+
+/// Whether something is armed for this configuration.
+fn is_armed(observed: &Observed, wanted: &[Value]) -> bool {
+    wanted.iter().any(|object| {
+        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
+        entries::armed(object, live).0 > 0
+    })
 }
 
 /// The object as it can be written now.
@@ -229,9 +355,13 @@ fn may_begin(id: &Id, progress: Progress, missing: &[Id], observed: &Observed) -
     let is_owned = observed.owner_uid().is_some();
     match (id.kind, id.name.as_str()) {
         (Kind::ClusterRole, _) => true,
+        // They read what namespaces say themselves, and nobody has to be reached.
+        (_, name) if policies::come_first(id) && name != GUARD => {
+            is_owned && !policies::is_under_glass(id, observed)
+        }
         (_, MIRROR) => is_owned,
         (_, CONFIGURATION) => is_owned && progress.labelled && has_all(MIRROR),
-        // The guard, and policies for pods.
+        // The guard.
         _ => is_owned && progress.labelled && has_all(CONFIGURATION),
     }
 }
@@ -263,8 +393,7 @@ fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
 
 /// Whether somebody has said, with who and why, that they change this object on purpose.
 pub(super) fn is_broken(live: &Value) -> bool {
-    let note = live["metadata"]["annotations"][BREAK_GLASS].as_str();
-    note.is_some_and(guard::is_broken)
+    glass::of(live).is_some()
 }
 
 #[cfg(test)]

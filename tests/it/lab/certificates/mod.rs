@@ -21,6 +21,7 @@ use meshgate::certs::rotation::Lifetimes;
 use meshgate::controllers::certificates::args::names;
 use meshgate::controllers::certificates::own::Own;
 use meshgate::controllers::certificates::{self, Settings, Source};
+use meshgate::controllers::lease::{Claim, Fenced};
 use meshgate::controllers::{self, Context, Form};
 use meshgate::injector::Injectors;
 use meshgate::lifecycle::{Latches, Shutdown, Tasks};
@@ -70,7 +71,7 @@ fn own(lifetimes: Lifetimes) -> Source {
     })
 }
 
-/// What writes, in this process, as for a Service of ours with this port.
+/// What writes, in this process.
 struct Control {
     context: Arc<Context>,
     metrics: Arc<Metrics>,
@@ -83,39 +84,26 @@ struct Running {
 
 impl Control {
     async fn new(lab: &Lab, source: Source) -> Self {
-        let (context, metrics) = Self::parts(lab, source, 443).await;
-        let context = Arc::new(context);
+        let metrics = Arc::new(Metrics::new());
+        let make = make(source, 443, Arc::clone(&metrics));
+        let mut claim = Claim::always();
+        let term = claim.held().await;
+        let client = Fenced::new(lab.client().await.clone(), claim, term);
+        let context = Arc::new(make(client));
         Self { context, metrics }
     }
 
     async fn start(lab: &Lab, source: Source, port: u16) -> Running {
-        let (context, _) = Self::parts(lab, source, port).await;
+        let make = make(source, port, Arc::new(Metrics::new()));
+        let alone = (lab.client().await.clone(), Claim::always());
         let stop = CancellationToken::new();
-        controllers::start(context, &Tasks::new(Shutdown::new()), &stop);
+        drop(controllers::start(
+            alone,
+            make,
+            &Tasks::new(Shutdown::new()),
+            &stop,
+        ));
         Running { stop }
-    }
-
-    async fn parts(lab: &Lab, source: Source, port: u16) -> (Context, Arc<Metrics>) {
-        let injectors = Injectors::from_yaml("test", CONFIG.as_bytes()).unwrap();
-        let injectors = Arc::new(injectors.excluding(HOME));
-        let client = Client::Service {
-            namespace: HOME.to_owned(),
-            name: "meshgate".to_owned(),
-            port,
-        };
-        let form = Form {
-            settings: render::Settings::new(client, HOME),
-            mirror: None,
-            creates_home: false,
-            certificates: Settings {
-                source,
-                clock: Arc::new(now),
-            },
-        };
-        let metrics = Arc::new(Metrics::new());
-        let noted = (Arc::clone(&metrics), Latches::new().add("registration"));
-        let context = Context::new(lab.client().await.clone(), injectors, form, noted);
-        (context, metrics)
     }
 
     /// Keeps certificates alone, while something else is done.
@@ -131,6 +119,32 @@ impl Control {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Makes what the controllers share, for a Service of ours with this port.
+fn make(source: Source, port: u16, metrics: Arc<Metrics>) -> impl Fn(Fenced) -> Context {
+    let injectors = Injectors::from_yaml("test", CONFIG.as_bytes()).unwrap();
+    let injectors = Arc::new(injectors.excluding(HOME));
+    let client = Client::Service {
+        namespace: HOME.to_owned(),
+        name: "meshgate".to_owned(),
+        port,
+    };
+    let form = Form {
+        settings: render::Settings::new(client, HOME),
+        mirror: None,
+        configuration: None,
+        creates_home: false,
+        certificates: Settings {
+            source,
+            clock: Arc::new(now),
+        },
+    };
+    let latch = Latches::new().add("registration");
+    move |client| {
+        let noted = (Arc::clone(&metrics), latch.clone());
+        Context::new(client, Arc::clone(&injectors), form.clone(), noted)
     }
 }
 

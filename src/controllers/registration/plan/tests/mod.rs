@@ -1,7 +1,10 @@
+mod broken;
+mod switching;
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::{GUARD, REACH_ENTRY};
+use crate::render::{BREAK_GLASS, GUARD, REACH_ENTRY};
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
@@ -52,12 +55,24 @@ impl Cluster {
                 Action::Apply { id, object } => {
                     let mut object = object.clone();
                     object["metadata"]["uid"] = json!(format!("uid of {id}"));
+                    object["metadata"]["generation"] = json!(self.generation(id, &object));
                     object["metadata"]["resourceVersion"] = json!(self.version.to_string());
                     self.observed.objects.insert(id.clone(), object);
                 }
+                Action::Mend { id, patch } => self.edit(id.kind, &id.name, |live| {
+                    json_patch::merge(live, patch);
+                }),
                 Action::Delete { id } => drop(self.observed.objects.remove(id)),
             }
         }
+    }
+
+    /// That of a changed spec is another one.
+    fn generation(&self, id: &Id, object: &Value) -> u64 {
+        let live = self.observed.objects.get(id);
+        let before = live.map_or(0, |live| live["metadata"]["generation"].as_u64().unwrap());
+        let is_same = live.is_some_and(|live| live["spec"] == object["spec"]);
+        before + u64::from(!is_same)
     }
 
     /// Plans and acts until nothing is left to do; says what was written, in order.
@@ -92,6 +107,7 @@ fn told(action: &Action) -> String {
                 .trim()
                 .to_owned()
         }
+        Action::Mend { id, .. } => format!("mend {id}"),
         Action::Delete { id } => format!("delete {id}"),
     }
 }
@@ -100,6 +116,9 @@ const START: Progress = Progress {
     labelled: false,
     reached: false,
     settled: false,
+    replicas: Replicas::Equal,
+    in_force: false,
+    now: Timestamp::UNIX_EPOCH,
 };
 const LABELLED: Progress = Progress {
     labelled: true,
@@ -112,6 +131,10 @@ const REACHED: Progress = Progress {
 const SETTLED: Progress = Progress {
     settled: true,
     ..REACHED
+};
+const IN_FORCE: Progress = Progress {
+    in_force: true,
+    ..LABELLED
 };
 
 fn armed() -> Cluster {
@@ -420,7 +443,7 @@ fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
     let waiting = plan(&cluster.observed, &after, LABELLED);
-    assert!(waiting.waits && !waiting.mirrored);
+    assert!(waiting.hold == Hold::Another && !waiting.mirrored);
     let gate = id(Kind::MutatingWebhooks, CONFIGURATION);
     for object in &after {
         let live = Id::of(object).and_then(|id| cluster.observed.objects.get(&id));
@@ -478,3 +501,5 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
     assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
     assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }
+
+mod fleet;
