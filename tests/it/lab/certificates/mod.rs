@@ -71,7 +71,7 @@ fn own(lifetimes: Lifetimes) -> Source {
     })
 }
 
-/// What writes, in this process.
+/// What writes, in this process, as for a Service of ours with this port.
 struct Control {
     context: Arc<Context>,
     metrics: Arc<Metrics>,
@@ -85,25 +85,47 @@ struct Running {
 impl Control {
     async fn new(lab: &Lab, source: Source) -> Self {
         let metrics = Arc::new(Metrics::new());
-        let make = make(source, 443, Arc::clone(&metrics));
+        let make = Self::context(&metrics, source, 443);
         let mut claim = Claim::always();
         let term = claim.held().await;
-        let client = Fenced::new(lab.client().await.clone(), claim, term);
-        let context = Arc::new(make(client));
+        let client = lab.client().await.clone();
+        let context = Arc::new(make(Fenced::new(client, claim, term)));
         Self { context, metrics }
     }
 
     async fn start(lab: &Lab, source: Source, port: u16) -> Running {
-        let make = make(source, port, Arc::new(Metrics::new()));
-        let alone = (lab.client().await.clone(), Claim::always());
+        let make = Self::context(&Arc::new(Metrics::new()), source, port);
         let stop = CancellationToken::new();
-        drop(controllers::start(
-            alone,
-            make,
-            &Tasks::new(Shutdown::new()),
-            &stop,
-        ));
+        let alone = (lab.client().await.clone(), Claim::always());
+        let tasks = Tasks::new(Shutdown::new());
+        drop(controllers::start(alone, make, &tasks, &stop));
         Running { stop }
+    }
+
+    fn context(
+        metrics: &Arc<Metrics>,
+        source: Source,
+        port: u16,
+    ) -> impl Fn(Fenced) -> Context + use<> {
+        let injectors = Injectors::from_yaml("test", CONFIG.as_bytes()).unwrap();
+        let injectors = Arc::new(injectors.excluding(HOME));
+        let client = Client::Service {
+            namespace: HOME.to_owned(),
+            name: "meshgate".to_owned(),
+            port,
+        };
+        let form = Form {
+            settings: render::Settings::new(client, HOME),
+            mirror: None,
+            configuration: None,
+            creates_home: false,
+            certificates: Settings {
+                source,
+                clock: Arc::new(now),
+            },
+        };
+        let noted = (Arc::clone(metrics), Latches::new().add("registration"));
+        move |client| Context::new(client, Arc::clone(&injectors), form.clone(), noted.clone())
     }
 
     /// Keeps certificates alone, while something else is done.
@@ -119,32 +141,6 @@ impl Control {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
-    }
-}
-
-/// Makes what the controllers share, for a Service of ours with this port.
-fn make(source: Source, port: u16, metrics: Arc<Metrics>) -> impl Fn(Fenced) -> Context {
-    let injectors = Injectors::from_yaml("test", CONFIG.as_bytes()).unwrap();
-    let injectors = Arc::new(injectors.excluding(HOME));
-    let client = Client::Service {
-        namespace: HOME.to_owned(),
-        name: "meshgate".to_owned(),
-        port,
-    };
-    let form = Form {
-        settings: render::Settings::new(client, HOME),
-        mirror: None,
-        configuration: None,
-        creates_home: false,
-        certificates: Settings {
-            source,
-            clock: Arc::new(now),
-        },
-    };
-    let latch = Latches::new().add("registration");
-    move |client| {
-        let noted = (Arc::clone(&metrics), latch.clone());
-        Context::new(client, Arc::clone(&injectors), form.clone(), noted)
     }
 }
 
