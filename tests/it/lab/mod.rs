@@ -17,6 +17,8 @@ mod readme;
 pub(super) mod registration;
 mod remains;
 mod seen;
+mod status;
 mod switching;
+mod uninstall;
 mod view;
 mod view_memory;
