@@ -6,12 +6,12 @@
 //! cli ──► admission ──► cluster ──► decision ──► injector ──► yaml
 //!  │          └────────────────────────▲            ▲
 //!  ├────► controllers ──► render, injector  (admission ──► render, for the mirror)
-//!  ├────► render ───────────────────────────────────┘
+//!  ├────► render ───────────────────────────────────┘   (cluster, controllers ──► glass ──► render)
 //!  ├────► server ──► certs                  (no Kubernetes, no decision)
 //!  └────► certs                             lifecycle, metrics, telemetry, yaml: leaves
 //! ```
 //!
-//! `injector`, `decision`, `render` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
+//! `injector`, `decision`, `render`, `glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
 pub mod admission;
 pub mod certs;
@@ -19,6 +19,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controllers;
 pub mod decision;
+pub mod glass;
 pub mod injector;
 pub mod lifecycle;
 pub mod metrics;

@@ -204,7 +204,10 @@ fn judge<'a>(
     pod: &'a PodView<'a>,
     namespace: &'a NamespaceView,
 ) -> Decision<'a> {
-    let requirement = requirement::of(pod, namespace, store.injectors());
+    let mut requirement = requirement::of(pod, namespace, store.injectors());
+    if let Some(glass) = store.broken_glass() {
+        requirement.waive(|injector| glass.is_about(injector));
+    }
     let readiness = |claim: &Claim<'a>| store.readiness(claim.number, claim.instance());
     if hook == Hook::Check {
         return check::decide(pod, &requirement, readiness);

@@ -3,6 +3,7 @@
 //! Composition roots live here (`serve`, `control`): build, wire, run, drain. What a command decides is
 //! decided elsewhere.
 
+mod break_glass;
 mod completions;
 mod control;
 mod explain;
@@ -59,6 +60,8 @@ enum Command {
     /// Print what registers meshgate with a cluster, from a configuration alone
     #[command(subcommand)]
     Render(render::Form),
+    /// Let pods start without their sidecars for a time: who, why and until when is written down
+    BreakGlass(break_glass::BreakGlassArgs),
     /// Take away all that meshgate has written into a cluster
     Uninstall(uninstall::UninstallArgs),
     /// Print completions for a shell
@@ -76,6 +79,7 @@ pub fn run() -> ExitCode {
         (Ok(_), Command::Control(args)) => control::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
         (Ok(_), Command::Render(form)) => render::run(&form),
+        (Ok(_), Command::BreakGlass(args)) => break_glass::run(&args),
         (Ok(_), Command::Uninstall(args)) => uninstall::run(&args),
         (Ok(_), Command::Completions(args)) => completions::run(&args),
     };
@@ -83,6 +87,16 @@ pub fn run() -> ExitCode {
 }
 
 type Done = anyhow::Result<Exit>;
+
+/// How to reach the API server for a tool: by `--kubeconfig`, else as `kubectl` does.
+async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
+    match kubeconfig {
+        Some(path) => serve::api(Some(path)).await,
+        None => kube::Config::infer().await.context(
+            "found no cluster: neither --kubeconfig, nor what kubectl would use, nor a pod's own",
+        ),
+    }
+}
 
 /// Reads `--config`: its name for messages, and what it says.
 fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> {

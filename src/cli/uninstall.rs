@@ -1,11 +1,11 @@
 //! `meshgate uninstall`: takes away all that meshgate has written into a cluster.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use kube::{Client, Config};
+use kube::Client;
 use serde::Serialize;
 
 use crate::cluster::watch;
@@ -14,7 +14,7 @@ use crate::controllers::kind::{Id, Kind};
 use crate::controllers::removal::{self, Found};
 
 use super::output::{self, Exit, Format};
-use super::{Done, serve};
+use super::{Done, cluster_config};
 
 /// How long it is watched whether somebody puts things back.
 const WATCHED: Duration = Duration::from_secs(2);
@@ -91,7 +91,7 @@ pub(super) fn run(args: &UninstallArgs) -> Done {
 }
 
 async fn uninstall(args: &UninstallArgs, deadline: Instant) -> Done {
-    let config = config(args.kubeconfig.as_deref()).await?;
+    let config = cluster_config(args.kubeconfig.as_deref()).await?;
     let server = config.cluster_url.to_string();
     let client = watch::connect(&config).context("cannot set up a client for the API server")?;
     let found = removal::find(&client).await?;
@@ -113,15 +113,6 @@ async fn uninstall(args: &UninstallArgs, deadline: Instant) -> Done {
     } else {
         Exit::Findings
     })
-}
-
-async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
-    match kubeconfig {
-        Some(path) => serve::api(Some(path)).await,
-        None => Config::infer().await.context(
-            "found no cluster: neither --kubeconfig, nor what kubectl would use, nor a pod's own",
-        ),
-    }
 }
 
 /// Removes all of it; what is left or comes back is the answer.

@@ -5,6 +5,7 @@
 
 pub mod folder;
 pub mod freshness;
+mod glass;
 pub mod live;
 mod located;
 pub mod manifest;

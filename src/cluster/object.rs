@@ -7,6 +7,7 @@ use crate::injector::profile::ServiceName;
 use crate::injector::rule::Place;
 
 use super::slim;
+use crate::glass;
 
 /// One object of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,8 +109,12 @@ impl Object {
             }),
             Self::Service(service) => (&mut service.metadata, |_| false),
             Self::Node(node) => (&mut node.metadata, |_| false),
-            // Revisions and tags.
-            Self::Webhooks(webhooks) => (&mut webhooks.metadata, |_| true),
+            // Revisions and tags; and on ours, whether the glass is broken.
+            Self::Webhooks(webhooks) => {
+                let annotations = &mut webhooks.metadata.annotations;
+                annotations.retain(|key, _| key == glass::ANNOTATION);
+                return self;
+            }
         };
         metadata.labels.retain(|key, _| labels(key));
         metadata.annotations.clear();

@@ -7,14 +7,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::decision::installation::{self, Client, Installation, Known, WebhookConfiguration};
 use crate::decision::namespace::NamespaceView;
 use crate::decision::readiness::{self, Nodes, Slice, Tally};
 use crate::decision::{Looked, Readiness};
+use crate::glass::Note;
 use crate::injector::profile::ServiceName;
 use crate::injector::spec::ReadinessSource;
 use crate::injector::{Injector, Injectors};
 
+use super::glass::Glass;
 use super::located::{Located, Place};
 use super::object::{self, Kind, Object, ObjectId};
 use super::slim;
@@ -32,6 +36,7 @@ pub struct Store {
     pub(super) nodes: Nodes,
     pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
     probes: HashMap<String, Result<(), String>>,
+    glass: Glass,
     /// Whether what is not here is not there.
     is_whole: bool,
     derived: Derived,
@@ -60,6 +65,7 @@ impl Store {
             nodes: Nodes::default(),
             webhooks: BTreeMap::new(),
             probes: HashMap::new(),
+            glass: Glass::default(),
             is_whole: false,
             derived: Derived {
                 webhooks_changed: true,
@@ -111,6 +117,7 @@ impl Store {
                 self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
             }
             Object::Webhooks(configuration) => {
+                self.glass.see(&configuration.metadata);
                 let (name, configuration) = object::webhooks(configuration);
                 self.webhooks.insert(name, configuration);
                 self.derived.webhooks_changed = true;
@@ -130,6 +137,7 @@ impl Store {
             Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
             Kind::Webhooks => {
                 self.webhooks.remove(&name);
+                self.glass.forget(&name);
                 self.derived.webhooks_changed = true;
             }
         }
@@ -196,6 +204,17 @@ impl Store {
             }
         }
         self.derived.stale_services.insert(service);
+    }
+
+    /// Says what time it is, on which it depends whether broken glass still counts.
+    pub fn tick(&mut self, now: Timestamp) {
+        self.glass.tick(now);
+    }
+
+    /// The note of whoever lets pods pass for now, if somebody does. The view has no clock of its own:
+    /// nobody does before [`Store::tick`] was called.
+    pub fn broken_glass(&self) -> Option<&Note> {
+        self.glass.broken()
     }
 
     /// Notes how a probe of a target ended.

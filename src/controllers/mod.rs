@@ -7,11 +7,14 @@
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
 //! - [`certificates`]: the Secrets of CA and serving certificate, and what callers have to trust.
+//! - [`glass`]: breaks the glass and closes it, for `break-glass`.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
 pub mod args;
 pub mod certificates;
+pub mod event;
+pub mod glass;
 pub mod kind;
 pub mod lease;
 pub mod namespaces;
@@ -105,6 +108,15 @@ impl Context {
         self.latch.open_with("kept by whoever leads");
         self.metrics.registration_unknown();
     }
+}
+
+/// The clock by which people and objects tell the time. Plans are told it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge where plans, which are pure, get the time from"
+)]
+pub(crate) fn wall_clock() -> jiff::Timestamp {
+    jiff::Timestamp::now()
 }
 
 /// What runs until it is told to stop.

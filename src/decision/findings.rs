@@ -80,7 +80,7 @@ impl<'r, 'a> Findings<'r, 'a> {
         reason: Reason,
         message: String,
     ) {
-        if claim.injector.profile.mode == Mode::Warn {
+        if claim.mode() == Mode::Warn {
             let warning = sentence::would_refuse(claim.name(), &message);
             self.warnings.push(sentence::bounded(warning));
             self.warned = self.warned.or_else(|| Some((reason, claim.name())));

@@ -38,7 +38,7 @@ pub fn decide<'a>(
         all_meshed &= is_meshed;
         match problem {
             Some((reason, message)) => found.add(claim, Verdict::Defer, reason, message),
-            None if profile.mode == Mode::Enforce => admitted.push(claim.name()),
+            None if claim.mode() == Mode::Enforce => admitted.push(claim.name()),
             None => {}
         }
     }

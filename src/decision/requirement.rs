@@ -3,7 +3,7 @@
 
 use crate::injector::keys::{Marks, NO_NAMESPACE_MARKS};
 use crate::injector::rule::Rule;
-use crate::injector::spec::{MAX_INJECTORS, Outcome};
+use crate::injector::spec::{MAX_INJECTORS, Mode, Outcome};
 use crate::injector::{Injector, Injectors};
 
 use super::namespace::NamespaceView;
@@ -34,12 +34,22 @@ pub struct Claim<'a> {
     pub rule: &'a Rule,
     /// The values that the rule saw.
     pub marks: Marks<'a>,
+    /// Somebody lets pods pass without it for now, as though its mode were `warn`.
+    pub is_waived: bool,
 }
 
 impl<'a> Claim<'a> {
     /// The name of the injector.
     pub fn name(&self) -> &'a str {
         &self.injector.profile.name
+    }
+
+    /// What the injector's absence means now.
+    pub fn mode(&self) -> Mode {
+        match self.is_waived {
+            true => Mode::Warn,
+            false => self.injector.profile.mode,
+        }
     }
 
     /// True if the rule found a value that the injector does not know.
@@ -116,6 +126,7 @@ pub fn decisions<'a>(
                 injector,
                 rule: rule?,
                 marks,
+                is_waived: false,
             })
         })
 }
@@ -125,6 +136,13 @@ fn is_own(injector: &Injector, namespace: &NamespaceView) -> bool {
 }
 
 impl<'a> Requirement<'a> {
+    /// Lets pods pass without the injectors of which this is true: their glass is broken.
+    pub fn waive(&mut self, is_waived: impl Fn(&str) -> bool) {
+        for claim in &mut self.claims {
+            claim.is_waived = is_waived(claim.name());
+        }
+    }
+
     fn add(&mut self, claim: Claim<'a>) {
         let Claim {
             injector,

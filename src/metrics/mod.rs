@@ -131,11 +131,17 @@ struct Registration {
     narrowed: Gauge,
     namespaces_labelled: Counter,
     namespaces_unlabelled: Gauge,
+    glass: Family<InjectorLabels, Gauge>,
 }
 
 impl Registration {
     fn register(registry: &mut Registry) -> Self {
         let own = Self::default();
+        registry.register(
+            "break_glass",
+            "1 for each injector (or all) whose enforcement somebody has switched off for now",
+            own.glass.clone(),
+        );
         let registry = registry.sub_registry_with_prefix("registration");
         registry.register(
             "armed",
@@ -374,6 +380,16 @@ impl Metrics {
     pub fn registration_narrowed(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.registration.narrowed.set(count);
+    }
+
+    /// Sets which injectors, or `all`, somebody has switched off for now.
+    pub fn glass_broken<'s>(&self, injectors: impl IntoIterator<Item = &'s str>) {
+        let family = &self.registration.glass;
+        family.clear();
+        for injector in injectors {
+            let injector = injector.to_owned();
+            family.get_or_create(&InjectorLabels { injector }).set(1);
+        }
     }
 
     /// Counts a namespace whose labels were corrected.

@@ -16,13 +16,21 @@ pub(super) struct Entry {
     pub(super) name: String,
     /// Terms on the labels of the namespace.
     pub(super) selector: Vec<Match>,
-    /// The condition on the pod.
-    pub(super) expr: Expr,
+    /// The injectors that it asks for, and for each the condition on the pod.
+    pub(super) asked_for: Vec<(String, Expr)>,
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "tests ask which namespaces are meant")
     )]
     pub(super) cube: Cube,
+}
+
+impl Entry {
+    /// The injectors that it asks for.
+    pub(super) fn injectors(&self) -> Vec<&str> {
+        let names = self.asked_for.iter().map(|(name, _)| name.as_str());
+        names.collect()
+    }
 }
 
 /// Disjoint entries.
@@ -166,7 +174,8 @@ fn hide_one(parts: &mut [Part<'_>], domain: &Domain) -> bool {
 #[derive(Debug, Clone, Default)]
 struct Laid {
     cube: Cube,
-    parts: Vec<(String, Expr)>,
+    names: Vec<String>,
+    asked_for: Vec<(String, Expr)>,
 }
 
 impl Laid {
@@ -178,7 +187,8 @@ impl Laid {
             let number = if asks(cell) { numbers.next() } else { None };
             let mut laid = Self {
                 cube: cells::both(&self.cube, &cell.cube)?,
-                parts: self.parts.clone(),
+                names: self.names.clone(),
+                asked_for: self.asked_for.clone(),
             };
             if let Some(number) = number {
                 let name = part.rules.name();
@@ -187,19 +197,20 @@ impl Laid {
                 } else {
                     name.to_owned()
                 };
-                laid.parts.push((name, cell.expr.clone()));
+                laid.names.push(name);
+                let injector = part.rules.name().to_owned();
+                laid.asked_for.push((injector, cell.expr.clone()));
             }
             Some(laid)
         })
     }
 
     fn expr(&self) -> Expr {
-        Expr::any(self.parts.iter().map(|(_, expr)| expr.clone()))
+        Expr::any(self.asked_for.iter().map(|(_, expr)| expr.clone()))
     }
 
     fn entry(&self, domain: &Domain) -> Entry {
-        let names: Vec<&str> = self.parts.iter().map(|(name, _)| name.as_str()).collect();
-        let name = names.join(".");
+        let name = self.names.join(".");
         Entry {
             name: if name.len() > LONGEST_NAME {
                 "several".to_owned()
@@ -207,7 +218,7 @@ impl Laid {
                 name
             },
             selector: cells::matches(&self.cube, domain),
-            expr: self.expr(),
+            asked_for: self.asked_for.clone(),
             cube: self.cube.clone(),
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::injector::Injectors;
 
-use super::{Client, Enforcement, GUARD, Rendered, Settings};
+use super::{Client, Enforcement, GUARD, Rendered, Settings, in_force};
 
 /// How names of static objects end.
 pub const SUFFIX: &str = ".static.k8s.io";
@@ -37,11 +37,15 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Result<Rendered, P
     if settings.enforcement == Enforcement::Webhook {
         rendered.add(super::policy::objects(injectors, &settings));
     }
-    // Nothing in the API can weaken these, so that there is nothing to guard.
-    let is_guard = |object: &Value| object["metadata"]["name"] == GUARD;
+    // Nothing in the API can weaken these, so that there is nothing to guard; nor anybody who waits
+    // for a proof.
+    let is_for_api = |object: &Value| {
+        let name = &object["metadata"]["name"];
+        name == GUARD || name == in_force::NAME
+    };
     rendered
         .objects
-        .retain(|object| folder(object).is_some() && !is_guard(object));
+        .retain(|object| folder(object).is_some() && !is_for_api(object));
     for object in &mut rendered.objects {
         for place in ["/metadata/name", "/spec/policyName"] {
             if let Some(Value::String(name)) = object.pointer_mut(place) {

@@ -10,6 +10,7 @@
 //!   namespace with what is left of the rules there.
 //! - [`mirror`]: annotations of namespaces as labels, which alone can be selected on.
 //! - [`policy`]: the check, for the API server to evaluate.
+//! - [`in_force`]: the proof that policies are in force.
 //! - [`guard`]: against accidents with the registration.
 //! - [`fixed`]: all of it for the API server's own disk.
 //! - `condition`: conditions as values, made from rules and printed as CEL.
@@ -22,6 +23,7 @@ mod entries;
 mod exemptions;
 pub mod fixed;
 pub mod guard;
+pub mod in_force;
 pub mod mirror;
 pub mod policy;
 pub mod reach;
@@ -40,6 +42,17 @@ pub const CONFIGURATION: &str = "admission.meshgate.io";
 
 /// Name of the entry that only a dry run of ours meets: it proves that the API server reaches us.
 pub const REACH_ENTRY: &str = "reach.meshgate.io";
+
+/// Annotation of a webhook configuration: whom each entry asks for, as a JSON object from names of
+/// entries to lists of injectors. Names of entries do not tell, and `break-glass` has no configuration.
+pub const ASKED_FOR: &str = "meshgate.io/injectors";
+
+/// Name of the condition that says which pods are asked about.
+pub const REQUIRED: &str = "required";
+
+/// What stands between the requirements of several injectors in the condition [`REQUIRED`], in the
+/// order of [`ASKED_FOR`], and nowhere within one: so that one can be taken out of the text.
+pub const ALTERNATIVE: &str = "\n|| ";
 
 /// Label of the `ConfigMap` that meets [`REACH_ENTRY`], in meshgate's own namespace.
 pub const REACH_LABEL: &str = "meshgate.io/reach";
@@ -217,7 +230,7 @@ impl fmt::Display for Note {
 
 /// Everything that registers meshgate, in the order in which it is to be written: the owner, the
 /// mirror if an injector needs one, the guard, the webhook configurations; with
-/// [`Enforcement::Policy`] the policies as well.
+/// [`Enforcement::Policy`] the policies as well, and what proves that they are in force.
 pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
     let mut rendered = Rendered {
         objects: vec![owner()],
@@ -229,6 +242,7 @@ pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
     rendered.objects.extend(guard::objects(settings));
     if settings.enforcement == Enforcement::Policy {
         rendered.add(policy::objects(injectors, settings));
+        rendered.objects.extend(in_force::objects(settings));
     }
     rendered.add(webhooks::objects(injectors, settings));
     rendered

@@ -12,8 +12,8 @@ use crate::injector::{Injector, Injectors};
 use super::condition::cel::Scope;
 use super::entries::{self, Entry, Limits};
 use super::exemptions;
-use super::{CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
-use super::{REACH_ENTRY, REACH_LABEL, excluded, path, reach, webhooks_metadata};
+use super::{ASKED_FOR, CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
+use super::{REACH_ENTRY, REACH_LABEL, REQUIRED, excluded, path, reach, webhooks_metadata};
 
 /// The label that the API server itself keeps on every namespace.
 pub(super) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -70,11 +70,21 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
         let warned = warned.list.iter().map(|entry| webhook(entry, Mode::Warn));
         enforced.chain(warned).collect()
     };
+    let asked_for = |hook: Hook| -> Value {
+        let name = |entry: &Entry, mode| name(entry, hook, mode);
+        let enforced = enforced.list.iter().map(|one| (one, Mode::Enforce));
+        let all = enforced.chain(warned.list.iter().map(|one| (one, Mode::Warn)));
+        let all = all.map(|(one, mode)| (name(one, mode), json!(one.injectors())));
+        Value::Object(all.collect())
+    };
     let mut gate = hook(Hook::Gate);
     gate.push(reach_entry(settings));
     let mut objects = vec![configuration(Hook::Gate, &gate, settings)];
     if settings.enforcement == Enforcement::Webhook {
         objects.push(configuration(Hook::Check, &hook(Hook::Check), settings));
+    }
+    for (object, hook) in objects.iter_mut().zip([Hook::Gate, Hook::Check]) {
+        object["metadata"]["annotations"][ASKED_FOR] = json!(asked_for(hook).to_string());
     }
     Rendered {
         objects,
@@ -91,19 +101,25 @@ fn configuration(hook: Hook, webhooks: &[Value], settings: &Settings) -> Value {
     })
 }
 
+fn name(entry: &Entry, hook: Hook, mode: Mode) -> String {
+    let infix = if mode == Mode::Warn { "warn." } else { "" };
+    format!("{}.{infix}{}", entry.name, hook.suffix())
+}
+
 /// One webhook with every field that the API server would fill in (case 79).
 fn webhook(entry: &Entry, hook: Hook, mode: Mode, excluded: &[&str], settings: &Settings) -> Value {
     let is_policy = settings.enforcement == Enforcement::Policy;
-    let infix = if mode == Mode::Warn { "warn." } else { "" };
     let failure_policy = if is_policy || mode == Mode::Warn {
         FailurePolicy::Ignore
     } else {
         settings.failure_policy
     };
     let mut conditions = exemptions::conditions();
-    conditions.push(json!({"name": "required", "expression": Scope::Pod.print(&entry.expr)}));
+    let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
+    let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
+    conditions.push(json!({"name": REQUIRED, "expression": required}));
     let mut webhook = json!({
-        "name": format!("{}.{infix}{}", entry.name, hook.suffix()),
+        "name": name(entry, hook, mode),
         "clientConfig": client_config(hook.path(), settings),
         "rules": [rule("pods")],
         "namespaceSelector": selector(entry, excluded),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which modules of the crate a path may import. The longest path that fits counts.
-const MAY_IMPORT: [(&str, &[&str]); 15] = [
+const MAY_IMPORT: [(&str, &[&str]); 16] = [
     ("yaml", &[]),
     ("metrics", &[]),
     ("telemetry", &[]),
@@ -13,7 +13,8 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("injector", &["yaml"]),
     ("decision", &["injector"]),
     ("render", &["injector"]),
-    ("cluster", &["decision", "injector", "yaml"]),
+    ("glass", &["render"]),
+    ("cluster", &["decision", "glass", "injector", "yaml"]),
     (
         "admission",
         &["cluster", "decision", "injector", "metrics", "render"],
@@ -23,6 +24,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
         &[
             "certs",
             "cluster",
+            "glass",
             "injector",
             "lifecycle",
             "metrics",
@@ -37,10 +39,11 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 28] = [
+const PURE: [&str; 30] = [
     "injector",
     "decision",
     "render",
+    "glass",
     "yaml",
     "certs/bundle.rs",
     "certs/held.rs",
@@ -54,6 +57,7 @@ const PURE: [&str; 28] = [
     "controllers/registration/entries.rs",
     "controllers/registration/fleet.rs",
     "controllers/registration/narrowed.rs",
+    "controllers/registration/policies.rs",
     "controllers/registration/plan",
     "controllers/registration/terms.rs",
     "controllers/registration/trusting.rs",

@@ -134,6 +134,7 @@ async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: Cancella
     let mut looks = tokio::time::interval(LOOK);
     let mut said = None;
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
+        cluster.update(|store| store.tick(super::now()));
         let now = Instant::now().into_std();
         for (kind, latch) in &latches {
             match cluster.freshness().state(*kind, now) {

@@ -6,6 +6,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::controllers::api::{CallError, MANAGER, call, objects};
+use crate::controllers::glass;
 use crate::controllers::kind::Id;
 
 /// Creates our own namespace.
@@ -38,6 +39,18 @@ pub(super) async fn apply(client: &Client, id: &Id, object: &Value) -> Result<()
     let written = api.patch(&id.name, &params, &patch);
     call(|| format!("cannot write {id}"), written).await?;
     Ok(())
+}
+
+/// Closes the broken glass of an object.
+///
+/// # Errors
+/// The API server refuses it, or cannot be asked; a conflict if it has changed since it was seen.
+/// That it is gone already is no error.
+pub(super) async fn mend(client: &Client, id: &Id, patch: &Value) -> Result<(), CallError> {
+    match glass::merge(client, id, patch).await {
+        Err(error) if !error.is_gone() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Deletes an object as it was seen.

@@ -7,7 +7,8 @@
 
 use serde_json::{Value, json};
 
-use crate::render::{self, FailurePolicy, REACH_ENTRY};
+use crate::glass;
+use crate::render::{self, ASKED_FOR, FailurePolicy, REACH_ENTRY};
 
 use super::terms::{self, entry_of};
 
@@ -33,15 +34,20 @@ pub(super) fn note(object: &mut Value) {
 /// Whether what is armed was written for another configuration than what is wanted.
 pub(super) fn is_of_another(live: &Value, wanted: &Value) -> bool {
     let note = |object: &Value| object["metadata"]["annotations"][NOTE].clone();
+    is_any_armed(live) && note(live) != note(wanted)
+}
+
+/// Whether an entry of ours is armed.
+pub(super) fn is_any_armed(live: &Value) -> bool {
     let mut entries = live["webhooks"].as_array().into_iter().flatten();
-    entries.any(|entry| is_ours(entry) && arms(entry)) && note(live) != note(wanted)
+    entries.any(|entry| is_ours(entry) && arms(entry))
 }
 
 /// Leaves everything as it was armed, but for the entry that proves how we are called: until this
 /// configuration can be armed as a whole, no namespace may be asked about less, nor by an entry that
 /// is not armed. Of nothing live only that entry is left.
 pub(super) fn keep(object: &mut Value, live: &Value) {
-    for note in [NOTE, terms::NOTE] {
+    for note in [NOTE, ASKED_FOR, terms::NOTE] {
         let annotations = &mut object["metadata"]["annotations"];
         let kept = &live["metadata"]["annotations"][note];
         if !kept.is_null() {
@@ -101,7 +107,7 @@ pub(super) fn armed(object: &Value, live: Option<&Value>) -> (usize, usize) {
     let to_arm: Vec<&Value> = entries.filter(|entry| arms(entry)).collect();
     let is_armed = |entry: &&&Value| {
         let live = live.and_then(|live| entry_of(live, &entry["name"]));
-        live.is_some_and(|live| live["failurePolicy"] == FAIL)
+        live.is_some_and(|live| live["failurePolicy"] == FAIL && !glass::is_off(live))
     };
     (to_arm.iter().filter(is_armed).count(), to_arm.len())
 }

@@ -7,9 +7,12 @@ mod act;
 mod contains;
 mod entries;
 mod fleet;
+mod glass;
+mod in_force;
 mod narrowed;
 mod observe;
 mod plan;
+mod policies;
 mod reach;
 mod telling;
 mod terms;
@@ -30,9 +33,10 @@ use super::api::{self, CallError};
 use super::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
 use super::trust::Trust;
-use super::{Context, registration::plan::Action};
+use super::{Context, registration::plan::Action, wall_clock};
 
 use self::fleet::{Fleet, Replicas};
+use self::in_force::InForce;
 use self::plan::{Hold, Home, Observed, Plan, Progress};
 use self::reach::Reach;
 use self::telling::url;
@@ -71,6 +75,7 @@ struct Keeper {
     trust: watch::Receiver<Option<Trust>>,
     pace: Pace,
     reach: Reach,
+    in_force: InForce,
     writers: Vec<String>,
     withdrawn: bool,
     /// Since when there is nothing to do but to remove what is stale.
@@ -105,6 +110,7 @@ impl Keeper {
             context,
             pace: Pace::default(),
             reach: Reach::default(),
+            in_force: InForce::default(),
             writers: Vec::new(),
             withdrawn: false,
             quiet_since: None,
@@ -196,9 +202,14 @@ impl Keeper {
             wanted = render::registration(&self.context.injectors, &settings).objects;
         }
         let proof = render::reach::proof(&settings);
-        let plan = plan::plan(&observed, &wanted, self.progress(&proof));
+        let force = policies::proof(&observed, &wanted).filter(|_| policies::are_wanted(&wanted));
+        let progress = self.progress(&proof, force.as_deref());
+        let plan = plan::plan(&observed, &wanted, progress);
         self.note_plan(&plan);
         let mut next = Instant::now() + RESYNC;
+        if let Some(end) = self.note_glass(&observed) {
+            next = next.min(end);
+        }
         let mut wrote = false;
         for action in plan.actions {
             match self.act(action, &observed).await? {
@@ -215,7 +226,14 @@ impl Keeper {
         if observed.home != Home::Active {
             return Ok(Next::By(next));
         }
-        let armed = self.note_armed(&observed, &wanted);
+        let written = force.filter(|proof| policies::is_written(&observed, proof));
+        if let Some(force) = &written {
+            match self.try_policies(force, &settings.namespace).await {
+                None => return Ok(Next::Now),
+                Some(at) => next = next.min(at),
+            }
+        }
+        let armed = self.note_armed(&observed, &wanted, written.as_deref());
         if self.try_to_be_reached(&observed, &wanted, &settings).await {
             return Ok(Next::Now);
         }
@@ -245,8 +263,11 @@ impl Keeper {
         settings
     }
 
-    fn progress(&self, proof: &str) -> Progress {
+    fn progress(&self, proof: &str, force: Option<&str>) -> Progress {
+        let settles = force.and_then(|force| self.in_force.settles(force));
         Progress {
+            in_force: settles.is_some_and(|at| at <= Instant::now()),
+            now: wall_clock(),
             labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
             settled: self.is_settled(),
@@ -337,6 +358,7 @@ impl Keeper {
                 return Ok(None);
             }
             Action::Apply { id, .. } => (id, "written"),
+            Action::Mend { id, .. } => (id, "mended"),
             Action::Delete { id } => (id, "deleted"),
         };
         if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
@@ -352,6 +374,10 @@ impl Keeper {
         self.pace.wrote(id, Instant::now());
         match &action {
             Action::Apply { id, object } => act::apply(client, id, object).await?,
+            Action::Mend { id, patch } => {
+                act::mend(client, id, patch).await?;
+                self.tell_mended(id, observed).await;
+            }
             Action::Delete { id } => act::delete(client, id, observed.objects.get(id)).await?,
             Action::CreateHome => {}
         }

@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use crate::controllers::api::CallError;
 use crate::controllers::kind::Id;
+use crate::glass;
 use crate::injector::spec::Mode;
 use crate::render::{self, Enforcement, Settings};
 
 use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
 use super::plan::{Hold, Observed};
-use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries};
+use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries, policies};
 
 impl Keeper {
     /// Says what went wrong, if that is news, and when to try again.
@@ -31,15 +32,25 @@ impl Keeper {
     }
 
     /// Notes whether all is armed that is to be. Says how many entries are, of how many.
-    pub(super) fn note_armed(&mut self, observed: &Observed, wanted: &[Value]) -> (usize, usize) {
+    pub(super) fn note_armed(
+        &mut self,
+        observed: &Observed,
+        wanted: &[Value],
+        force: Option<&str>,
+    ) -> (usize, usize) {
         let counted = wanted.iter().filter_map(|object| {
             let live = Id::of(object).and_then(|id| observed.objects.get(&id));
             Some(entries::armed(object, live)).filter(|(_, all)| *all > 0)
         });
         let (armed, all) = counted.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
         let mut ids = wanted.iter().filter_map(Id::of);
-        self.armed = armed == all && ids.all(|id| observed.objects.contains_key(&id));
-        let enforces = self.armed && self.is_to_enforce();
+        let is_proved = force.is_some_and(|proof| self.in_force.is_proved(proof));
+        let is_guaranteed = is_proved || !policies::are_wanted(wanted);
+        let is_complete = ids.all(|id| observed.objects.contains_key(&id));
+        self.armed = armed == all && is_complete && is_guaranteed;
+        // Until policies are in force, webhooks stay as they are.
+        let by_others = !is_guaranteed && policies::are_webhooks_armed(observed);
+        let enforces = (self.armed || by_others) && self.is_to_enforce();
         self.context.metrics.registration_armed(enforces);
         (armed, all)
     }
@@ -58,6 +69,8 @@ impl Keeper {
             false => wanted
                 .iter()
                 .filter_map(|object| Some((object, observed.objects.get(&Id::of(object)?)?)))
+                // What the command does to it is told as broken glass.
+                .filter(|(_, live)| glass::of(live).is_none_or(|note| note.until.is_none()))
                 .flat_map(|(object, live)| narrowed::narrowed(object, live))
                 .collect(),
         };
@@ -86,14 +99,14 @@ impl Keeper {
             let why = "nothing enforces: no injector is in mode enforce";
             return Some((format!("{why} ({counted})"), false));
         }
-        if is_policy && self.armed {
-            return Some((format!("the policy enforces ({counted})"), false));
+        if is_policy {
+            return Some(match self.armed {
+                true => (format!("the policy enforces ({counted})"), false),
+                false => ("the policy is not in force (yet)".to_owned(), true),
+            });
         }
         if self.reach.is_proven(&render::reach::proof(settings)) {
-            return Some(match is_policy {
-                true => ("the policy is not in place (yet)".to_owned(), true),
-                false => (counted, armed < all),
-            });
+            return Some((counted, armed < all));
         }
         let is_labelled = *self.labelled.borrow();
         let waiting = "waiting for the labels of existing namespaces".to_owned();

@@ -4,6 +4,7 @@ use crate::injector::profile::ContainerName;
 use crate::injector::rule::Place;
 
 use super::{Container, Expr, KeyTest};
+use crate::render::ALTERNATIVE;
 
 /// What an expression may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,15 @@ impl Scope {
     /// A condition in CEL.
     pub(in crate::render) fn print(self, expr: &Expr) -> String {
         self.within(expr).0
+    }
+
+    /// Alternatives that stay apart in the text, see [`ALTERNATIVE`].
+    pub(in crate::render) fn alternatives(self, parts: &[Expr]) -> String {
+        if let [one] = parts {
+            return self.print(one);
+        }
+        let parts = parts.iter().map(|one| self.operand_of_choice(one));
+        parts.collect::<Vec<_>>().join(ALTERNATIVE)
     }
 
     /// The same as what stands before `?`.

@@ -83,7 +83,7 @@ fn sent(entries: &Entries, excluded: &[&str], world: &World) -> usize {
     let meets = |entry: &&entries::Entry| {
         let by_cube = contains(&entry.cube, &entries.domain, world);
         assert_eq!(by_cube, selects(entry, world), "{entry:?}");
-        by_cube && world.holds(&entry.expr)
+        by_cube && entry.asked_for.iter().any(|(_, expr)| world.holds(expr))
     };
     entries.list.iter().filter(meets).count()
 }

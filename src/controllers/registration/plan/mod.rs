@@ -10,17 +10,25 @@
 //! Where entries are armed for another configuration, nothing is written but what it takes to be
 //! reached; once we are, and all serving replicas have this one, the mirror, (labels that are added),
 //! and the entries, armed at once. Labels that the other one selected by go last.
+//!
+//! Where policies are to make the guarantee and webhooks do, nothing but policies is written until
+//! they are in force; then entries are loosened, and what only refused as a webhook goes. The other
+//! way round, policies go once all entries are armed and have been for a while.
+//!
+//! Glass that somebody broke until a time is mended when that has come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::controllers::kind::{Id, Kind, in_order};
-use crate::render::{BREAK_GLASS, CONFIGURATION, MIRROR, OWNER, guard};
+use crate::glass::{self, Note};
+use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
 
 use super::contains::contains;
 use super::fleet::Replicas;
-use super::{entries, terms, trusting};
+use super::{entries, policies, terms, trusting};
 
 /// What is in the cluster.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +43,12 @@ pub(super) struct Observed {
 }
 
 impl Observed {
+    /// Objects whose glass somebody broke, with what they say.
+    pub(super) fn broken(&self) -> impl Iterator<Item = (&Id, Note)> {
+        let objects = self.objects.iter();
+        objects.filter_map(|(id, live)| Some((id, glass::of(live)?)))
+    }
+
     /// UID of the owner, if it is there and not about to go.
     pub(super) fn owner_uid(&self) -> Option<&str> {
         let owner = self.objects.get(&owner())?;
@@ -79,6 +93,10 @@ pub(super) struct Progress {
     pub(super) settled: bool,
     /// Who is there to be called.
     pub(super) replicas: Replicas,
+    /// The policies that are wanted are in force as they are there, and have been for a while.
+    pub(super) in_force: bool,
+    /// What time it is.
+    pub(super) now: Timestamp,
 }
 
 /// One write.
@@ -92,6 +110,13 @@ pub(super) enum Action {
         id: Id,
         /// What we want of it; with the resourceVersion that it was seen with, if it was.
         object: Value,
+    },
+    /// Close the glass of an object whose time has come.
+    Mend {
+        /// Which.
+        id: Id,
+        /// The merge patch that does it.
+        patch: Value,
     },
     /// Remove an object of ours that is not wanted.
     Delete {
@@ -141,11 +166,21 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     if observed.home == Home::Wanted {
         plan.actions.push(Action::CreateHome);
     }
+    plan.actions.extend(mends(observed, progress.now));
+    if !plan.actions.is_empty() {
+        return plan;
+    }
+    let by_policy = policies::are_wanted(wanted);
     let is_everywhere = progress.replicas == Replicas::Equal;
-    let may_change = progress.reached && is_everywhere;
+    // Policies need nobody to be reached.
+    let may_change = is_everywhere && (by_policy || progress.reached);
     if !may_change && wanted.iter().any(|object| is_of_another(observed, object)) {
         plan.hold = Hold::Another;
         plan.only_to_be_reached(observed, wanted);
+        return plan;
+    }
+    if by_policy && !progress.in_force && policies::are_webhooks_armed(observed) {
+        plan.only_policies(observed, wanted);
         return plan;
     }
     let missing: Vec<Id> = wanted
@@ -167,25 +202,54 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             plan.hands_off.push(id);
             continue;
         }
-        let wanted = object;
-        let may_arm =
-            is_in_turn && may_arm(&id, progress, &missing, is_of_another(observed, wanted));
-        let mut object = prepared(wanted, live, may_arm);
-        trusting::widen(&mut object, wanted, &observed.covered);
+        let Some(target) = proving(object, observed, wanted) else {
+            continue;
+        };
+        // Nothing is armed where policies enforce, and they are in force.
+        let is_pods = by_policy && id.name != MIRROR;
+        let is_of_another = is_of_another(observed, &target);
+        let may_arm = is_in_turn && may_arm(&id, progress, &missing, is_of_another);
+        let mut object = prepared(&target, live, is_pods || may_arm);
+        trusting::widen(&mut object, &target, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }
         plan.mirrored &= id.name != MIRROR;
         plan.actions.push(apply(id, object, live));
     }
-    let is_in_force = plan.actions.is_empty() && missing.is_empty() && progress.settled;
-    if is_in_force && is_everywhere {
+    let is_guaranteed = progress.settled && (!by_policy || progress.in_force);
+    let is_all = plan.actions.is_empty() && missing.is_empty() && is_guaranteed;
+    if is_all && is_everywhere {
         plan.actions = stale(observed, wanted);
     }
     plan
 }
 
 impl Plan {
+    /// Plans nothing but policies, and what they need: webhooks refuse pods until those do.
+    fn only_policies(&mut self, observed: &Observed, wanted: &[Value]) {
+        for object in wanted {
+            let Some(id) = Id::of(object) else { continue };
+            let live = observed.objects.get(&id);
+            if live.is_some_and(is_broken) {
+                self.hands_off.push(id);
+                continue;
+            }
+            let is_next = id.kind == Kind::ClusterRole || observed.owner_uid().is_some();
+            let is_next = is_next && policies::come_first(&id);
+            let is_held = live.is_none() && policies::is_under_glass(&id, observed);
+            if !is_next || is_held {
+                continue;
+            }
+            let Some(object) = proving(object, observed, wanted) else {
+                continue;
+            };
+            if !live.is_some_and(|live| contains(live, &object)) {
+                self.actions.push(apply(id, object, live));
+            }
+        }
+    }
+
     /// Plans nothing but the entry by which we are reached, and what that needs.
     fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
         for object in wanted {
@@ -206,6 +270,26 @@ impl Plan {
             }
         }
     }
+}
+
+/// Closes glass whose time has come.
+fn mends(observed: &Observed, now: Timestamp) -> Vec<Action> {
+    let over = observed.broken().filter(|(_, note)| note.is_over(now));
+    let mend = |(id, _): (&Id, Note)| {
+        let patch = glass::close::close(observed.objects.get(id)?)?;
+        let id = id.clone();
+        Some(Action::Mend { id, patch })
+    };
+    over.filter_map(mend).collect()
+}
+
+/// The object with what it is to prove; `None` if that is not there yet.
+fn proving(object: &Value, observed: &Observed, wanted: &[Value]) -> Option<Value> {
+    let mut object = object.clone();
+    if policies::is_proof(&object) {
+        in_force::prove(&mut object, &policies::proof(observed, wanted)?);
+    }
+    Some(object)
 }
 
 /// Whether what is live of this object is armed for another configuration.
@@ -271,9 +355,13 @@ fn may_begin(id: &Id, progress: Progress, missing: &[Id], observed: &Observed) -
     let is_owned = observed.owner_uid().is_some();
     match (id.kind, id.name.as_str()) {
         (Kind::ClusterRole, _) => true,
+        // They read what namespaces say themselves, and nobody has to be reached.
+        (_, name) if policies::come_first(id) && name != GUARD => {
+            is_owned && !policies::is_under_glass(id, observed)
+        }
         (_, MIRROR) => is_owned,
         (_, CONFIGURATION) => is_owned && progress.labelled && has_all(MIRROR),
-        // The guard, and policies for pods.
+        // The guard.
         _ => is_owned && progress.labelled && has_all(CONFIGURATION),
     }
 }
@@ -305,8 +393,7 @@ fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
 
 /// Whether somebody has said, with who and why, that they change this object on purpose.
 pub(super) fn is_broken(live: &Value) -> bool {
-    let note = live["metadata"]["annotations"][BREAK_GLASS].as_str();
-    note.is_some_and(guard::is_broken)
+    glass::of(live).is_some()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use serde_json::Value;
 
 use super::guests::Guest;
-use super::{Lab, User};
+use super::{Account, Lab};
 use crate::support::process::get;
 
 /// meshgate's own namespace.
@@ -24,14 +24,15 @@ pub(crate) struct Control<'l> {
 }
 
 impl<'l> Control<'l> {
-    /// Starts one with this Configuration and more flags; waits for nothing. Its namespace has to be
-    /// there: `lab.ensure_namespace(HOME)`.
+    /// Starts one with this Configuration and more flags, with the rights that it has in a cluster;
+    /// waits for nothing.
     pub(crate) async fn start(lab: &'l Lab, name: &str, config: &str, flags: &[&str]) -> Self {
         let [port] = lab.ports().await;
         let probes = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let file = lab.folder_of(name).join("config.yaml");
         fs::write(&file, config).unwrap();
-        let kubeconfig = lab.kubeconfig(User::Admin).display().to_string();
+        let kubeconfig = lab.kubeconfig_of(Account::Control).await;
+        let kubeconfig = kubeconfig.display().to_string();
         let own = [
             ("kubeconfig", kubeconfig),
             ("config", file.display().to_string()),

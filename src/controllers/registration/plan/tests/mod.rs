@@ -1,7 +1,10 @@
+mod broken;
+mod switching;
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::{GUARD, REACH_ENTRY};
+use crate::render::{BREAK_GLASS, GUARD, REACH_ENTRY};
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
@@ -52,12 +55,24 @@ impl Cluster {
                 Action::Apply { id, object } => {
                     let mut object = object.clone();
                     object["metadata"]["uid"] = json!(format!("uid of {id}"));
+                    object["metadata"]["generation"] = json!(self.generation(id, &object));
                     object["metadata"]["resourceVersion"] = json!(self.version.to_string());
                     self.observed.objects.insert(id.clone(), object);
                 }
+                Action::Mend { id, patch } => self.edit(id.kind, &id.name, |live| {
+                    json_patch::merge(live, patch);
+                }),
                 Action::Delete { id } => drop(self.observed.objects.remove(id)),
             }
         }
+    }
+
+    /// That of a changed spec is another one.
+    fn generation(&self, id: &Id, object: &Value) -> u64 {
+        let live = self.observed.objects.get(id);
+        let before = live.map_or(0, |live| live["metadata"]["generation"].as_u64().unwrap());
+        let is_same = live.is_some_and(|live| live["spec"] == object["spec"]);
+        before + u64::from(!is_same)
     }
 
     /// Plans and acts until nothing is left to do; says what was written, in order.
@@ -92,6 +107,7 @@ fn told(action: &Action) -> String {
                 .trim()
                 .to_owned()
         }
+        Action::Mend { id, .. } => format!("mend {id}"),
         Action::Delete { id } => format!("delete {id}"),
     }
 }
@@ -101,6 +117,8 @@ const START: Progress = Progress {
     reached: false,
     settled: false,
     replicas: Replicas::Equal,
+    in_force: false,
+    now: Timestamp::UNIX_EPOCH,
 };
 const LABELLED: Progress = Progress {
     labelled: true,
@@ -113,6 +131,10 @@ const REACHED: Progress = Progress {
 const SETTLED: Progress = Progress {
     settled: true,
     ..REACHED
+};
+const IN_FORCE: Progress = Progress {
+    in_force: true,
+    ..LABELLED
 };
 
 fn armed() -> Cluster {

@@ -1,0 +1,118 @@
+//! What `break-glass` says that it did.
+
+use serde::Serialize;
+
+use crate::cli::Done;
+use crate::cli::output::{self, Exit, Format};
+use crate::controllers::api::CallError;
+use crate::controllers::glass::Seen;
+use crate::controllers::kind::Id;
+use crate::glass::Note;
+use crate::glass::open::Opened;
+
+/// The answer for programs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer {
+    /// `open` or `closed`.
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    /// Objects that were written.
+    changed: Vec<String>,
+    /// Entries and bindings that refuse nobody now.
+    off: Vec<String>,
+    /// Entries that ask for other injectors alone now.
+    only_for_others: Vec<String>,
+    /// Entries that still ask for the injector.
+    still_asking: Vec<String>,
+    problems: Vec<String>,
+}
+
+impl Answer {
+    pub(super) fn of(seen: &Seen, note: Option<&Note>) -> Self {
+        Self {
+            state: if note.is_some() { "open" } else { "closed" },
+            note: note.map(ToString::to_string),
+            until: note
+                .and_then(|note| note.until)
+                .map(|until| until.to_string()),
+            changed: Vec::new(),
+            off: Vec::new(),
+            only_for_others: Vec::new(),
+            still_asking: Vec::new(),
+            problems: seen.problems.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    pub(super) fn opened(&mut self, id: &Id, opened: Opened) {
+        self.changed.push(id.to_string());
+        self.off.extend(opened.off);
+        self.only_for_others.extend(opened.others);
+        self.still_asking.extend(opened.shared);
+    }
+
+    pub(super) fn closed(&mut self, id: &Id) {
+        self.changed.push(id.to_string());
+    }
+
+    pub(super) fn problem(&mut self, problem: &CallError) {
+        self.problems.push(problem.to_string());
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    fn exit(&self) -> Exit {
+        match (
+            self.problems.is_empty(),
+            self.is_changed() && self.still_asking.is_empty(),
+        ) {
+            (false, _) => Exit::CannotTell,
+            (true, true) => Exit::Fine,
+            (true, false) => Exit::Findings,
+        }
+    }
+
+    pub(super) fn print(&self, format: Format) -> Done {
+        match format {
+            Format::Table => output::print(&self.text())?,
+            Format::Json | Format::Yaml => output::print_value(format, self)?,
+        }
+        Ok(self.exit())
+    }
+
+    fn text(&self) -> String {
+        let mut text = match (&self.note, self.is_changed()) {
+            (Some(note), true) => output::bad(&format!("THE GLASS IS BROKEN: {note}")) + "\n",
+            (Some(_), false) => {
+                "Nothing was switched off: nothing of it is registered.\n".to_owned()
+            }
+            (None, true) => "The glass is closed: everything is as it was.\n".to_owned(),
+            (None, false) => "Nothing was open.\n".to_owned(),
+        };
+        let mut table = output::table(&[]);
+        let rows = [
+            ("changed", &self.changed),
+            ("off", &self.off),
+            ("asks for others only", &self.only_for_others),
+            ("still asks for it", &self.still_asking),
+            ("PROBLEM", &self.problems),
+        ];
+        for (what, names) in rows {
+            for name in names {
+                table.add_row([what, name.as_str()]);
+            }
+        }
+        text.push_str(&output::indented(&table));
+        if self.note.is_some() && self.is_changed() {
+            text.push_str(
+                "meshgate control closes it at that time. If none runs, or sooner: meshgate break-glass --close\n",
+            );
+        }
+        text
+    }
+}

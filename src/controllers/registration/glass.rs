@@ -1,0 +1,40 @@
+//! What the keeper does about broken glass: says that it is, mends it when its time has come.
+
+use std::time::{Duration, Instant};
+
+use crate::controllers::event::{self, Event};
+use crate::controllers::kind::Id;
+use crate::controllers::wall_clock;
+
+use super::Keeper;
+use super::plan::Observed;
+
+impl Keeper {
+    /// Counts what is broken. Says when the first of it is over, if that is to come.
+    pub(super) fn note_glass(&self, observed: &Observed) -> Option<Instant> {
+        let notes: Vec<_> = observed.broken().map(|(_, note)| note).collect();
+        let subjects = notes.iter().flat_map(|note| note.subjects());
+        self.context.metrics.glass_broken(subjects);
+        let ends = notes.iter().filter_map(|note| note.until);
+        let left = ends.min()?.duration_since(wall_clock());
+        let left = Duration::try_from(left).unwrap_or_default();
+        // Time may be set: it is looked at again with every look.
+        Some(Instant::now() + left)
+    }
+
+    /// Says that an object's glass was mended.
+    pub(super) async fn tell_mended(&self, id: &Id, observed: &Observed) {
+        let live = observed.objects.get(id);
+        let note = observed.broken().find(|(own, _)| *own == id);
+        let note = note.map(|(_, note)| note.to_string()).unwrap_or_default();
+        tracing::warn!(object = %id, note, "broken glass is closed again: its time has come");
+        let event = Event {
+            reason: "GlassClosed",
+            message: format!("closed again, as its time has come: {note}"),
+            is_warning: false,
+        };
+        if let Err(error) = event::record(&self.context.client, (id, live), &event).await {
+            tracing::warn!("no Event tells of it: {error}");
+        }
+    }
+}

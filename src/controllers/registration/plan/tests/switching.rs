@@ -1,0 +1,273 @@
+//! From webhooks to policies and back: at no time does nothing refuse.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::render::in_force;
+
+/// What is rendered where policies enforce, for injectors of these names.
+fn policies_for(injectors: &[&str]) -> Vec<Value> {
+    let mut wanted = wanted_at("u");
+    wanted.retain(|object| object["kind"] != Kind::ValidatingWebhooks.names().kind);
+    let gate = wanted.last_mut().unwrap();
+    gate["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    let mut checks = Vec::new();
+    for name in injectors
+        .iter()
+        .map(|name| format!("{name}.check.meshgate.io"))
+    {
+        let mut policy = object(Kind::ValidatingPolicy, &name);
+        policy["spec"] = json!({"validations": [{"expression": name}]});
+        let mut binding = object(Kind::ValidatingPolicyBinding, &name);
+        binding["spec"] = json!({"validationActions": ["Deny"]});
+        checks.extend([policy, binding]);
+    }
+    checks.push(object(Kind::ValidatingPolicy, in_force::NAME));
+    checks.push(object(Kind::ValidatingPolicyBinding, in_force::NAME));
+    wanted.splice(5..5, checks);
+    wanted
+}
+
+fn by_policy() -> Cluster {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    let progress = Progress {
+        in_force: true,
+        ..SETTLED
+    };
+    cluster.settle(&policies_for(&["a"]), progress);
+    assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Ignore");
+    cluster
+}
+
+#[test]
+fn policies_are_written_first_of_all_and_wait_for_nobody() {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    let log = cluster.settle(&policies_for(&["a"]), START);
+    assert_eq!(
+        log,
+        [
+            "ClusterRole meshgate",
+            "MutatingAdmissionPolicy namespaces.meshgate.io",
+            "MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+            "ValidatingAdmissionPolicy a.check.meshgate.io",
+            "ValidatingAdmissionPolicyBinding a.check.meshgate.io",
+            "ValidatingAdmissionPolicyBinding in-force.meshgate.io",
+            "ValidatingAdmissionPolicy in-force.meshgate.io",
+        ]
+    );
+}
+
+#[test]
+fn webhooks_refuse_until_policies_do() {
+    let mut cluster = armed();
+    let wanted = policies_for(&["a"]);
+    let before = cluster.observed.objects.clone();
+    assert_eq!(
+        cluster.settle(&wanted, SETTLED),
+        [
+            "ValidatingAdmissionPolicy a.check.meshgate.io",
+            "ValidatingAdmissionPolicyBinding a.check.meshgate.io",
+            "ValidatingAdmissionPolicyBinding in-force.meshgate.io",
+            "ValidatingAdmissionPolicy in-force.meshgate.io",
+        ]
+    );
+    for (id, object) in before {
+        assert_eq!(
+            cluster.observed.objects[&id], object,
+            "nothing else is touched"
+        );
+    }
+    assert_eq!(
+        cluster.settle(&wanted, IN_FORCE),
+        ["MutatingWebhookConfiguration admission.meshgate.io Ignore"]
+    );
+    assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Fail");
+    let settled = Progress {
+        in_force: true,
+        ..SETTLED
+    };
+    assert_eq!(
+        cluster.settle(&wanted, settled),
+        ["delete ValidatingWebhookConfiguration admission.meshgate.io"]
+    );
+}
+
+#[test]
+fn policies_refuse_until_webhooks_do() {
+    let mut cluster = by_policy();
+    let wanted = wanted_at("u");
+    let log = cluster.settle(&wanted, LABELLED);
+    assert_eq!(
+        log,
+        [
+            "MutatingWebhookConfiguration admission.meshgate.io Ignore",
+            "ValidatingWebhookConfiguration admission.meshgate.io Ignore",
+        ]
+    );
+    let log = cluster.settle(&wanted, REACHED);
+    assert_eq!(
+        log,
+        [
+            "MutatingWebhookConfiguration admission.meshgate.io Fail",
+            "ValidatingWebhookConfiguration admission.meshgate.io Fail",
+        ]
+    );
+    let log = cluster.settle(&wanted, SETTLED);
+    assert_eq!(
+        log,
+        [
+            "delete ValidatingAdmissionPolicyBinding a.check.meshgate.io",
+            "delete ValidatingAdmissionPolicyBinding in-force.meshgate.io",
+            "delete ValidatingAdmissionPolicy a.check.meshgate.io",
+            "delete ValidatingAdmissionPolicy in-force.meshgate.io",
+        ]
+    );
+}
+
+#[test]
+fn the_policy_of_an_injector_that_is_gone_stays_until_the_others_are_in_force() {
+    let mut cluster = by_policy();
+    let wanted = policies_for(&["b"]);
+    let proof = |cluster: &Cluster| {
+        let id = id(Kind::ValidatingPolicy, in_force::NAME);
+        cluster.observed.objects[&id]["spec"].to_string()
+    };
+    let before = proof(&cluster);
+    let log = cluster.settle(&wanted, SETTLED);
+    assert!(
+        log.iter().all(|line| !line.starts_with("delete")),
+        "{log:?}"
+    );
+    assert_ne!(proof(&cluster), before);
+    let settled = Progress {
+        in_force: true,
+        ..SETTLED
+    };
+    let log = cluster.settle(&wanted, settled);
+    assert_eq!(
+        log,
+        [
+            "delete ValidatingAdmissionPolicyBinding a.check.meshgate.io",
+            "delete ValidatingAdmissionPolicy a.check.meshgate.io",
+        ]
+    );
+}
+
+#[test]
+fn a_policy_that_was_changed_is_proved_anew() {
+    let mut cluster = by_policy();
+    let wanted = policies_for(&["a"]);
+    let proof = policies::proof(&cluster.observed, &wanted).unwrap();
+    assert!(policies::is_written(&cluster.observed, &proof));
+    cluster.edit(Kind::ValidatingPolicy, "a.check.meshgate.io", |live| {
+        live["spec"] = json!({});
+    });
+    assert_eq!(policies::proof(&cluster.observed, &wanted), None);
+    let log = cluster.settle(&wanted, LABELLED);
+    assert_eq!(
+        log,
+        [
+            "ValidatingAdmissionPolicy a.check.meshgate.io",
+            "ValidatingAdmissionPolicy in-force.meshgate.io",
+        ]
+    );
+    let again = policies::proof(&cluster.observed, &wanted).unwrap();
+    assert_ne!(again, proof);
+    assert!(policies::is_written(&cluster.observed, &again));
+}
+
+/// A switch can be turned back at any time, with or without being reached.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    by_policy: bool,
+    other: bool,
+    labelled: bool,
+    reached: bool,
+    waits: bool,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    any::<(bool, bool, bool, bool, bool)>().prop_map(
+        |(by_policy, other, labelled, reached, waits)| Step {
+            by_policy,
+            other,
+            labelled,
+            reached,
+            waits,
+        },
+    )
+}
+
+/// What an API server has taken up: it follows only when somebody waits.
+#[derive(Debug, Default)]
+struct Cache {
+    proof: Option<String>,
+    policies: Vec<&'static str>,
+}
+
+const CHECKS: [&str; 2] = ["a.check.meshgate.io", "b.check.meshgate.io"];
+
+impl Cache {
+    fn follow(&mut self, cluster: &Cluster, proof: Option<String>) {
+        self.proof = proof;
+        self.policies = policies_of(cluster);
+    }
+}
+
+/// The policies that are there with their bindings.
+fn policies_of(cluster: &Cluster) -> Vec<&'static str> {
+    let has = |name: &&str| {
+        let both = [Kind::ValidatingPolicy, Kind::ValidatingPolicyBinding];
+        let objects = &cluster.observed.objects;
+        both.into_iter()
+            .all(|kind| objects.contains_key(&id(kind, name)))
+    };
+    CHECKS.into_iter().filter(has).collect()
+}
+
+fn is_check_armed(cluster: &Cluster) -> bool {
+    let id = id(Kind::ValidatingWebhooks, CONFIGURATION);
+    let check = cluster.observed.objects.get(&id);
+    check.is_some_and(|check| check["webhooks"][0]["failurePolicy"] == "Fail")
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_wanted_in_between_something_refuses(steps in prop::collection::vec(step(), 1..12)) {
+        let mut cluster = by_policy();
+        let mut cache = Cache::default();
+        let proof = policies::proof(&cluster.observed, &policies_for(&["a"]));
+        cache.follow(&cluster, proof);
+        for step in steps {
+            let wanted = match (step.by_policy, step.other) {
+                (true, false) => policies_for(&["a"]),
+                (true, true) => policies_for(&["b"]),
+                (false, _) => wanted_at("u"),
+            };
+            for _ in 0..6 {
+                let proof = policies::proof(&cluster.observed, &wanted);
+                if step.waits {
+                    cache.follow(&cluster, proof.clone());
+                }
+                let in_force = proof.is_some() && proof == cache.proof;
+                let armed = is_check_armed(&cluster);
+                let progress = Progress {
+                    labelled: step.labelled,
+                    reached: step.reached,
+                    settled: step.waits && (step.by_policy || armed),
+                    in_force,
+                    replicas: Replicas::Equal,
+                    now: Timestamp::UNIX_EPOCH,
+                };
+                for action in plan(&cluster.observed, &wanted, progress).actions {
+                    cluster.act(&[action]);
+                    let there = policies_of(&cluster);
+                    let by_policy = cache.policies.iter().any(|own| there.contains(own));
+                    prop_assert!(is_check_armed(&cluster) || by_policy, "{step:?}");
+                }
+            }
+        }
+    }
+}

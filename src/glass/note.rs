@@ -1,0 +1,98 @@
+//! The text of the annotation.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::render::guard;
+
+/// What the annotation says: `WHO: WHY; until=TIME; injector=A,B`. The fields behind the text are
+/// written by the command; a person may write them or leave them out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Who, and why.
+    pub text: String,
+    /// When it closes by itself, if it does.
+    pub until: Option<Timestamp>,
+    /// The injectors that it is about; all of them if none is named.
+    pub injectors: Vec<String>,
+}
+
+impl Note {
+    /// Reads an annotation; `None` if it does not break the glass: it takes two words, as the
+    /// guard wants them. What cannot be read as a field is text, so that a time with a typing
+    /// error never comes.
+    pub fn parse(annotation: &str) -> Option<Self> {
+        if !guard::is_broken(annotation) {
+            return None;
+        }
+        let mut note = Self {
+            text: String::new(),
+            until: None,
+            injectors: Vec::new(),
+        };
+        let mut rest = annotation.trim();
+        while let Some((before, field)) = rest.rsplit_once(';') {
+            if !note.read(field.trim()) {
+                break;
+            }
+            rest = before.trim_end();
+        }
+        note.text = rest.to_owned();
+        Some(note)
+    }
+
+    fn read(&mut self, field: &str) -> bool {
+        match field.split_once('=') {
+            Some(("until", time)) => match time.parse() {
+                Ok(time) => self.until = Some(time),
+                Err(_) => return false,
+            },
+            Some(("injector", names)) if !names.is_empty() => {
+                self.injectors = names
+                    .split(',')
+                    .map(|name| name.trim().to_owned())
+                    .collect();
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether its time has come.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Whether it is about this injector.
+    pub fn is_about(&self, injector: &str) -> bool {
+        self.injectors.is_empty() || self.injectors.iter().any(|name| name == injector)
+    }
+
+    /// Whether replicas let pods pass without the sidecars that it is about: not for a note without
+    /// an end, whose writer changes by hand what is to be changed.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// Names for reports and metrics: those of the injectors, or `all`.
+    pub fn subjects(&self) -> Vec<&str> {
+        match self.injectors.is_empty() {
+            true => vec!["all"],
+            false => self.injectors.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        if let Some(until) = self.until {
+            write!(f, "; until={until}")?;
+        }
+        if !self.injectors.is_empty() {
+            write!(f, "; injector={}", self.injectors.join(","))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::injector::Injectors;
+use crate::render::{self, Client, Enforcement, REACH_ENTRY, Settings};
+
+fn note(text: &str) -> Note {
+    Note::parse(text).unwrap()
+}
+
+const UNTIL: &str = "2026-01-01T00:15:00Z";
+
+fn at(time: &str) -> jiff::Timestamp {
+    time.parse().unwrap()
+}
+
+#[test]
+fn a_note_is_read_as_people_write_it_and_as_the_command_does() {
+    let until = || Some(at(UNTIL));
+    let table: [(&str, &str, Option<jiff::Timestamp>, &[&str]); 8] = [
+        (
+            "jane: the mesh is being replaced",
+            "jane: the mesh is being replaced",
+            None,
+            &[],
+        ),
+        ("jane: a; b", "jane: a; b", None, &[]),
+        (
+            "jane: a; until=2026-01-01T00:15:00Z",
+            "jane: a",
+            until(),
+            &[],
+        ),
+        (
+            "jane: a; until=2026-01-01T00:15:00Z; injector=linkerd,vault",
+            "jane: a",
+            until(),
+            &["linkerd", "vault"],
+        ),
+        (
+            "jane: a; injector=linkerd; until=2026-01-01T01:15:00+01:00",
+            "jane: a",
+            until(),
+            &["linkerd"],
+        ),
+        (
+            "jane: a ; injector=linkerd, vault",
+            "jane: a",
+            None,
+            &["linkerd", "vault"],
+        ),
+        (
+            "jane: a; until=tomorrow",
+            "jane: a; until=tomorrow",
+            None,
+            &[],
+        ),
+        (
+            "jane: a; until=2026-01-01T00:15:00Z; b",
+            "jane: a; until=2026-01-01T00:15:00Z; b",
+            None,
+            &[],
+        ),
+    ];
+    for (annotation, text, until, injectors) in table {
+        let expected = Note {
+            text: text.to_owned(),
+            until,
+            injectors: injectors.iter().map(|&one| one.to_owned()).collect(),
+        };
+        assert_eq!(
+            Note::parse(annotation),
+            Some(expected.clone()),
+            "{annotation}"
+        );
+        assert_eq!(Note::parse(&expected.to_string()), Some(expected));
+    }
+    assert_eq!(Note::parse("jane"), None);
+}
+
+#[test]
+fn replicas_pass_what_it_is_about_and_only_until_the_end() {
+    let some = note(&format!("jane: x; until={UNTIL}; injector=linkerd"));
+    assert!(some.is_open(at("2026-01-01T00:14:59Z")) && !some.is_open(at(UNTIL)));
+    assert!(some.is_about("linkerd") && !some.is_about("vault"));
+    assert!(note("jane: x").is_about("vault"));
+    // A person who wrote no end changes by hand what is to change.
+    assert!(!note("jane: x").is_open(at(UNTIL)) && !note("jane: x").is_over(at(UNTIL)));
+}
+
+fn rendered(enforcement: Enforcement) -> Vec<Value> {
+    let text = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n- preset: linkerd\n\
+                - preset: vault\n- preset: istio\n  mode: warn\n";
+    let injectors = Injectors::from_yaml("test", text.as_bytes()).unwrap();
+    let client = Client::Url("https://127.0.0.1:8443".to_owned());
+    let settings = Settings {
+        failure_policy: render::FailurePolicy::Fail,
+        mirror: render::MirrorForm::Webhook,
+        enforcement,
+        ..Settings::new(client, "meshgate-system")
+    };
+    let mut objects = render::registration(&injectors, &settings).objects;
+    for object in &mut objects {
+        object["metadata"]["resourceVersion"] = json!("7");
+    }
+    objects
+}
+
+fn opened(object: &Value, note: &Note) -> open::Opened {
+    match object["kind"].as_str().unwrap() {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            open::configuration(object, note)
+        }
+        "ValidatingAdmissionPolicyBinding" => open::binding(object, note),
+        _ => open::Opened::default(),
+    }
+}
+
+fn merged(object: &Value, patch: &Value) -> Value {
+    let mut object = object.clone();
+    json_patch::merge(&mut object, patch);
+    object
+}
+
+#[test]
+fn everything_that_can_refuse_a_pod_is_off_and_comes_back_as_it_was() {
+    let note = note(&format!("jane: x; until={UNTIL}"));
+    for enforcement in [Enforcement::Webhook, Enforcement::Policy] {
+        for object in rendered(enforcement) {
+            let opened = opened(&object, &note);
+            let Some(patch) = opened.patch else {
+                let name = object["metadata"]["name"].as_str().unwrap();
+                let is_harmless =
+                    !object["webhooks"].is_array() && !name.ends_with(".check.meshgate.io");
+                let is_warning =
+                    object["kind"] == "ValidatingAdmissionPolicy" || name.starts_with("istio.");
+                assert!(is_harmless || is_warning, "{object}");
+                continue;
+            };
+            assert_eq!(patch["metadata"]["resourceVersion"], "7");
+            let open = merged(&object, &patch);
+            for entry in open["webhooks"].as_array().into_iter().flatten() {
+                assert_eq!(is_off(entry), entry["name"] != REACH_ENTRY, "{entry}");
+            }
+            assert!(!open["spec"].to_string().contains("Deny"));
+            assert_eq!(of(&open).as_ref(), Some(&note));
+            // Twice is once, and with another end.
+            let again = opened_again(&open, "jane: y; until=2026-01-01T01:00:00Z");
+            let mut closed = merged(&again, &close::close(&again).unwrap());
+            if closed["metadata"]["annotations"] == json!({}) {
+                closed["metadata"]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("annotations");
+            }
+            assert_eq!(closed, object);
+            assert_eq!(close::close(&closed), None);
+        }
+    }
+}
+
+fn opened_again(open: &Value, text: &str) -> Value {
+    let again = opened(open, &note(text));
+    let patch = again.patch.unwrap();
+    assert!(
+        patch.get("webhooks").is_none() && patch.get("spec").is_none(),
+        "{patch}"
+    );
+    merged(open, &patch)
+}
+
+#[test]
+fn what_others_share_with_an_injector_stays() {
+    let note = note(&format!("jane: x; until={UNTIL}; injector=linkerd"));
+    let objects = rendered(Enforcement::Webhook);
+    let gate = objects
+        .iter()
+        .find(|one| one["metadata"]["name"] == SEEN_ON)
+        .unwrap();
+    let found = open::configuration(gate, &note);
+    assert_eq!(
+        found.off, [""; 0],
+        "vault can be asked for wherever linkerd can"
+    );
+    assert_eq!((found.others.len(), found.shared.len()), (2, 0));
+    let open = merged(gate, &found.patch.unwrap());
+    for entry in open["webhooks"].as_array().unwrap() {
+        let name = entry["name"].as_str().unwrap();
+        let added = entry["matchConditions"].as_array().into_iter().flatten();
+        let added: Vec<&Value> = added.filter(|one| is_added(one)).collect();
+        if !name.starts_with("linkerd") {
+            assert_eq!(added, [&json!(null); 0], "{name}");
+            continue;
+        }
+        let text = added[0]["expression"].as_str().unwrap();
+        assert!(
+            text.contains("vault.hashicorp.com") && !text.contains("linkerd"),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        merged(&open, &close::close(&open).unwrap())["webhooks"],
+        gate["webhooks"]
+    );
+    // Of another version, whose conditions nobody can take apart.
+    let mut older = gate.clone();
+    for entry in older["webhooks"].as_array_mut().unwrap() {
+        entry["matchConditions"] = json!([{"name": "required", "expression": "true"}]);
+    }
+    assert_eq!(open::configuration(&older, &note).shared.len(), 2);
+    let both = Note {
+        injectors: vec!["linkerd".to_owned(), "vault".to_owned()],
+        ..note.clone()
+    };
+    let wider = open::configuration(&open, &both);
+    assert_eq!((wider.off.len(), wider.others.len()), (3, 0));
+    assert_eq!(open::injectors(gate), ["istio", "linkerd", "vault"]);
+    let policies = rendered(Enforcement::Policy);
+    let bindings: Vec<&Value> = policies
+        .iter()
+        .filter(|one| one["kind"] == "ValidatingAdmissionPolicyBinding")
+        .collect();
+    let off: Vec<String> = bindings
+        .iter()
+        .flat_map(|one| open::binding(one, &note).off)
+        .collect();
+    assert_eq!(off, ["linkerd.check.meshgate.io"]);
+}
+
+#[test]
+fn an_entry_without_conditions_is_restored_without_them() {
+    let object =
+        json!({"metadata": {"name": SEEN_ON}, "webhooks": [{"name": "a.gate.meshgate.io"}]});
+    let open = merged(
+        &object,
+        &open::configuration(&object, &note("jane: x"))
+            .patch
+            .unwrap(),
+    );
+    assert!(is_off(&open["webhooks"][0]));
+    let closed = merged(&open, &close::close(&open).unwrap());
+    assert_eq!(closed["webhooks"], object["webhooks"]);
+}
+
+#[test]
+fn a_binding_that_was_changed_by_hand_is_left_as_it_is() {
+    for before in [json!(null), json!("x"), json!("[]"), json!("[1]")] {
+        let annotations = json!({ANNOTATION: "jane: x", BEFORE: before});
+        let binding = json!({"metadata": {"annotations": annotations}, "spec": {"validationActions": ["Warn"]}});
+        let patch = close::close(&binding).unwrap();
+        assert_eq!(patch.get("spec"), None, "{before}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_as_it_is_written(who in "[ -~]{0,20}", why in "[ -~]{1,20}", minutes in 0_i64..100_000) {
+        let text = format!("{who} {why}");
+        prop_assume!(Note::parse(&text).is_some_and(|note| note.until.is_none() && note.injectors.is_empty()));
+        let until = jiff::Timestamp::from_second(minutes * 60).unwrap();
+        let note = Note { text: text.trim().to_owned(), until: Some(until), injectors: vec!["linkerd".to_owned()] };
+        prop_assume!(!note.text.is_empty());
+        prop_assert_eq!(Note::parse(&note.to_string()), Some(note));
+    }
+}
