@@ -3,6 +3,7 @@
 
 pub(crate) mod harness;
 
+mod certificates;
 mod chart;
 mod control_plane;
 mod dapr;
@@ -16,6 +17,8 @@ mod readme;
 pub(super) mod registration;
 mod remains;
 mod seen;
+mod status;
 mod switching;
+mod uninstall;
 mod view;
 mod view_memory;
