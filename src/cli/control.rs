@@ -42,7 +42,7 @@ As a pod of the cluster, with its ServiceAccount:
 From outside of it, where it writes as well if nobody else leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
-How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/keeping.md."
+How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/control.md."
 )]
 pub(super) struct ControlArgs {
     /// The Configuration: which injectors count. The one that the serving replicas have
@@ -150,7 +150,7 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
             port: args.service_port,
         },
     };
-    let clock: Clock = Arc::new(jiff::Timestamp::now);
+    let clock: Clock = Arc::new(controllers::wall_clock);
     // By which name it is called, its certificate must have.
     let called = args.webhook_url.as_ref().map(WebhookUrl::host);
     let service = (args.namespace.as_str(), called.unwrap_or(&args.service));

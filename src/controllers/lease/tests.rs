@@ -76,7 +76,7 @@ async fn answer(server: Shared, who: usize, request: Request<Body>) -> Response<
             sleep(Duration::from_millis(delay)).await;
             server.lock().obey(&parts.method, &body)
         } else if parts.method == Method::GET {
-            found(json!({}))
+            found(&json!({}))
         } else {
             write(&server, who, (parts.uri.query(), delay)).await
         };
@@ -100,7 +100,7 @@ async fn write(
     let begin = Instant::now();
     server.lock().writes.push((who, begin, begin + takes));
     sleep_until(begin + takes).await;
-    found(json!({"metadata": {"name": "x"}}))
+    found(&json!({"metadata": {"name": "x"}}))
 }
 
 impl Server {
@@ -112,7 +112,7 @@ impl Server {
             };
         };
         if *method == Method::GET {
-            return found(lease.clone());
+            return found(lease);
         }
         let sent: Value = serde_json::from_slice(body).unwrap();
         let version = |lease: &Value| lease["metadata"]["resourceVersion"].clone();
@@ -127,7 +127,7 @@ impl Server {
         let mut lease: Value = serde_json::from_slice(body).unwrap();
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.lease = Some(lease.clone());
-        found(lease)
+        found(&lease)
     }
 
     fn holder(&self) -> String {
@@ -146,13 +146,13 @@ impl Server {
     }
 }
 
-fn found(object: Value) -> Response<Answered> {
+fn found(object: &Value) -> Response<Answered> {
     Response::new(Answered::from(object.to_string()))
 }
 
 fn refused(code: StatusCode) -> Response<Answered> {
     let status = json!({"kind": "Status", "status": "Failure", "code": code.as_u16(), "message": "no", "reason": "no"});
-    let mut response = found(status);
+    let mut response = found(&status);
     *response.status_mut() = code;
     response
 }
