@@ -15,6 +15,7 @@ mod nobody;
 mod readme;
 pub(super) mod registration;
 mod remains;
+mod rights;
 mod seen;
 mod switching;
 mod view;
