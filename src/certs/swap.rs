@@ -11,6 +11,10 @@ use super::rotation::MARGIN;
 /// A leaf that ends within this time is of no use any more: clocks differ.
 pub const LAST_MOMENT: Duration = Duration::from_secs(10);
 
+/// Whoever serves nothing yet waits so long until all entries verify its leaf: what has begun to
+/// register it may be interrupted, and taken up by another process.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// What is served now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serving {
@@ -38,7 +42,7 @@ pub struct Verdict {
 pub enum Swap {
     /// Serve it.
     Now,
-    /// What is registered verifies it, but for too short a time.
+    /// What is registered verifies it, but not everywhere, or for too short a time.
     Settle,
     /// It is not verified by what is registered.
     Unverified,
@@ -48,18 +52,22 @@ pub enum Swap {
 /// so. Without an entry nobody calls yet, or by what their system trusts.
 pub fn may_swap(entries: &[Verdict], serving: Serving, unchanged_for: Duration) -> Swap {
     let verified = entries.is_empty() || entries.iter().any(|one| one.new);
-    match serving {
-        // Whoever asks another replica may fare better.
-        Serving::Nothing if !verified => return Swap::Unverified,
-        Serving::Nothing | Serving::Ending => return Swap::Now,
-        Serving::Leaf => {}
-    }
-    let loses = entries.iter().any(|one| one.current && !one.new);
+    let is_settled = match serving {
+        Serving::Ending => return Swap::Now,
+        // The others may be about to follow, or be for another address and never do.
+        Serving::Nothing => entries.iter().all(|one| one.new),
+        Serving::Leaf => entries.iter().all(|one| one.same || !one.current),
+    };
+    // Without a leaf there is none to lose; but whoever asks another replica may fare better.
+    let loses = serving == Serving::Leaf && entries.iter().any(|one| one.current && !one.new);
     if loses || !verified {
         return Swap::Unverified;
     }
-    let is_settled = entries.iter().all(|one| one.same || !one.current);
-    match is_settled || unchanged_for >= MARGIN {
+    let enough = match serving {
+        Serving::Nothing => PATIENCE,
+        Serving::Leaf | Serving::Ending => MARGIN,
+    };
+    match is_settled || unchanged_for >= enough {
         true => Swap::Now,
         false => Swap::Settle,
     }
@@ -103,10 +111,13 @@ mod tests {
 
     #[test]
     fn whoever_serves_nothing_begins_with_what_somebody_can_verify() {
-        let swap = |entries| may_swap(entries, Serving::Nothing, Duration::ZERO);
-        assert_eq!(swap(&[]), Swap::Now);
-        assert_eq!(swap(&[NEITHER, NEW]), Swap::Now);
-        assert_eq!(swap(&[NEITHER]), Swap::Unverified);
+        let swap = |entries, after| may_swap(entries, Serving::Nothing, after);
+        let at_once = Duration::ZERO;
+        assert_eq!(swap(&[], at_once), Swap::Now);
+        assert_eq!(swap(&[NEW, NEW], at_once), Swap::Now);
+        assert_eq!(swap(&[NEITHER, NEW], at_once), Swap::Settle);
+        assert_eq!(swap(&[NEITHER, NEW], PATIENCE), Swap::Now);
+        assert_eq!(swap(&[NEITHER], PATIENCE), Swap::Unverified);
         let swap = may_swap(&[NEITHER], Serving::Ending, Duration::ZERO);
         assert_eq!(swap, Swap::Now);
     }

@@ -32,14 +32,14 @@ const LEASE: &str = "meshgate-control";
 #[command(
     after_help = "Writes the registration by which the API server asks the replicas of \
 `meshgate serve`, labels namespaces, and puts back what somebody changes. Of several processes one \
-acts, which holds the Lease meshgate-control; when it stops, another takes over, at once or within 15 \
-seconds. What was written stays when all of them stop: a stopped meshgate must not open the gate. \
+acts, which holds the Lease meshgate-control; when it stops, another takes over at once, and when it \
+dies, within 20 seconds. What was written stays when all of them stop: a stopped meshgate must not open the gate. \
 `meshgate uninstall` takes it away.
 
 As a pod of the cluster, with its ServiceAccount:
   meshgate control --config /etc/meshgate/meshgate.yaml --configuration-hash 5d41402a
 
-From outside of it, for a look at what it does:
+From outside of it, where it writes as well if nobody else leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
 How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/keeping.md."
@@ -106,8 +106,8 @@ pub(super) fn run(args: &ControlArgs) -> Done {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         let (name, injectors) = named(args)?;
-        let api = api(args.kubeconfig.as_deref()).await?;
         let form = form(args)?;
+        let api = api(args.kubeconfig.as_deref()).await?;
         let parts = Parts::new()?;
         let admin = probes(args, &parts)?;
         say(&api, &name, &admin)?;

@@ -108,6 +108,11 @@ impl Context {
         self.latch.open_with("kept by whoever leads");
         self.metrics.registration_unknown();
     }
+
+    /// By what callers are to verify us; `None` until it is known.
+    pub fn trust(&self) -> watch::Receiver<Option<Trust>> {
+        self.trust.subscribe()
+    }
 }
 
 /// The clock by which people and objects tell the time. Plans are told it.

@@ -202,7 +202,7 @@ fn the_reader_of_lines_sees_what_it_must() {
     let sees = |path: &str, text: &str| lines.iter().any(|(p, _, l)| p == path && l == text);
     // What comes after a module of tests is code again.
     assert!(sees("decision/mod.rs", "pub struct Decision<'a> {"));
-    assert!(!sees("decision/mod.rs", "mod testing;") && !sees("metrics.rs", "use super::*;"));
+    assert!(!sees("decision/mod.rs", "mod testing;") && !sees("metrics/mod.rs", "use super::*;"));
 }
 
 fn is_below(path: &str, own: &str) -> bool {

@@ -9,6 +9,7 @@ mod admission;
 mod cases;
 mod certificates;
 mod cli;
+mod control;
 mod docs;
 mod hooks;
 mod hostile;

@@ -1,1 +1,494 @@
+//! Several processes, each with what it saw some time ago, a crash at every point, Secrets that
+//! people delete and damage, replicas that restart: at no time does a caller that trusts what is
+//! registered, or was a moment ago, meet a leaf that it cannot verify; and in the end all is whole.
 
+use jiff::SignedDuration;
+use proptest::prelude::*;
+
+use super::*;
+use crate::certs::swap::{Serving, Swap, Verdict, may_swap};
+
+const DAY: u64 = 86_400;
+const LIFETIMES: Lifetimes = Lifetimes {
+    ca: Duration::from_secs(300 * DAY),
+    leaf: Duration::from_secs(90 * DAY),
+};
+/// How old what an API server goes by may be.
+const LAG: Duration = Duration::from_secs(3);
+/// Where nothing is told of API servers' caches.
+const NO_LAG: Duration = Duration::ZERO;
+/// How old what a process saw may be when it writes the registration: its claim to lead is fresh.
+const CLAIM: Duration = Duration::from_secs(3);
+/// Gate and check are written one after the other.
+const ENTRIES: usize = 2;
+
+#[derive(Debug, Clone)]
+enum Event {
+    Look(usize),
+    /// Does what comes next after what was seen last, however long ago.
+    Act(usize),
+    Register(usize, usize),
+    Crash(usize),
+    Reload(usize),
+    Restart(usize),
+    Seconds(u64),
+    /// Ten days, unless something that is served would be about to end.
+    Days,
+    DeleteCa,
+    DeleteLeaf,
+    DamageCa,
+    DamageLeaf,
+    /// Somebody else replaces CA and leaf in one write.
+    Replace,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let process = 0..3_usize;
+    prop_oneof![
+        8 => process.clone().prop_map(Event::Look),
+        8 => process.clone().prop_map(Event::Act),
+        6 => (process.clone(), 0..ENTRIES).prop_map(|(by, entry)| Event::Register(by, entry)),
+        1 => process.clone().prop_map(Event::Crash),
+        6 => process.clone().prop_map(Event::Reload),
+        1 => process.prop_map(Event::Restart),
+        8 => (1..7_u64).prop_map(Event::Seconds),
+        3 => Just(Event::Days),
+        1 => Just(Event::DeleteCa),
+        1 => Just(Event::DeleteLeaf),
+        1 => Just(Event::DamageCa),
+        1 => Just(Event::DamageLeaf),
+    ]
+}
+
+/// Of certificates that somebody else makes.
+fn given(restarts: u32) -> impl Strategy<Value = Event> {
+    let process = 0..3_usize;
+    prop_oneof![
+        8 => process.clone().prop_map(Event::Look),
+        6 => (process.clone(), 0..ENTRIES).prop_map(|(by, entry)| Event::Register(by, entry)),
+        1 => process.clone().prop_map(Event::Crash),
+        6 => process.clone().prop_map(Event::Reload),
+        restarts => process.prop_map(Event::Restart),
+        8 => (1..7_u64).prop_map(Event::Seconds),
+        2 => Just(Event::Days),
+        1 => Just(Event::Replace),
+    ]
+}
+
+/// A Secret, and the version that it has.
+#[derive(Debug, Clone)]
+struct Secret<T> {
+    version: u64,
+    held: Held<T>,
+}
+
+impl<T> Secret<T> {
+    /// A write by who has seen this version of it; nothing happens if it has changed since.
+    fn write(&mut self, seen: u64, held: T, version: u64) {
+        if self.version == seen {
+            *self = Self {
+                version,
+                held: Held::Good(held),
+            };
+        }
+    }
+}
+
+/// What a process saw, and when.
+#[derive(Debug, Clone)]
+struct View {
+    at: Timestamp,
+    versions: (u64, u64),
+    observed: Observed,
+}
+
+/// For how long somebody has seen the registration as it is.
+#[derive(Debug, Clone, Default)]
+struct Steady(Option<(usize, Timestamp)>);
+
+impl Steady {
+    fn note(&mut self, revision: usize, now: Timestamp) -> Duration {
+        match self.0 {
+            Some((seen, since)) if seen == revision => ahead(since, now),
+            _ => {
+                self.0 = Some((revision, now));
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    view: Option<View>,
+    steady: Steady,
+}
+
+#[derive(Debug, Default)]
+struct Replica {
+    serving: Option<HeldLeaf>,
+    steady: Steady,
+}
+
+type Entries = [Option<Vec<Ca>>; ENTRIES];
+
+#[derive(Debug)]
+struct World {
+    lag: Duration,
+    /// Somebody else makes the certificates.
+    is_given: bool,
+    now: Timestamp,
+    versions: u64,
+    ca: Secret<HeldCa>,
+    leaf: Secret<HeldLeaf>,
+    /// What was registered from when on; the last is what is.
+    registered: Vec<(Timestamp, Entries)>,
+    processes: [Process; 3],
+    replicas: [Replica; 3],
+}
+
+impl World {
+    fn new(is_given: bool, lag: Duration) -> Self {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        Self {
+            lag,
+            is_given,
+            now,
+            versions: 2,
+            ca: Secret {
+                version: 1,
+                held: Held::Missing,
+            },
+            leaf: Secret {
+                version: 2,
+                held: Held::Missing,
+            },
+            registered: vec![(now, [None, None])],
+            processes: Default::default(),
+            replicas: Default::default(),
+        }
+    }
+
+    fn version(&mut self) -> u64 {
+        self.versions += 1;
+        self.versions
+    }
+
+    fn entries(&self) -> Vec<Vec<Ca>> {
+        let (_, entries) = self.registered.last().unwrap();
+        entries.iter().flatten().cloned().collect()
+    }
+
+    fn happens(&mut self, event: &Event) {
+        match *event {
+            Event::Look(process) => self.look(process),
+            Event::Act(process) => self.act(process),
+            Event::Register(process, entry) => self.register(process, entry),
+            Event::Crash(process) => self.processes[process] = Process::default(),
+            Event::Reload(replica) => self.reload(replica),
+            Event::Restart(replica) => self.replicas[replica] = Replica::default(),
+            Event::Seconds(seconds) => self.pass(Duration::from_secs(seconds)),
+            Event::Days => self.pass_days(),
+            Event::DeleteCa if self.is_installed() => self.break_ca(Held::Missing),
+            Event::DeleteLeaf if self.is_installed() => self.break_leaf(Held::Missing),
+            Event::DamageCa if self.is_installed() => self.break_ca(damaged()),
+            Event::DamageLeaf if self.is_installed() => self.break_leaf(damaged()),
+            Event::Replace if self.is_settled() => self.replace(),
+            Event::Replace
+            | Event::DeleteCa
+            | Event::DeleteLeaf
+            | Event::DamageCa
+            | Event::DamageLeaf => {}
+        }
+        self.check(event);
+    }
+
+    /// What people do to it counts from when it was whole for the first time.
+    fn is_installed(&self) -> bool {
+        self.entries().len() == ENTRIES
+    }
+
+    /// Whoever replaces a CA before the last one was taken up leaves no time for anything.
+    fn is_settled(&self) -> bool {
+        let Held::Good(leaf) = &self.leaf.held else {
+            return true;
+        };
+        let mut replicas = self.replicas.iter();
+        let serves = |one: &Replica| {
+            one.serving
+                .as_ref()
+                .is_some_and(|own| own.issuer == leaf.issuer)
+        };
+        replicas.all(serves) && self.is_installed()
+    }
+
+    fn replace(&mut self) {
+        let version = self.version();
+        let hour = SignedDuration::from_hours(1);
+        let name = version.to_string().into_bytes();
+        let issuer = Ca::new(name, self.now - hour, self.now + LIFETIMES.ca);
+        let held = Held::Good(HeldLeaf {
+            not_before: self.now - hour,
+            not_after: self.now + LIFETIMES.leaf,
+            bundle: vec![issuer.clone()],
+            issuer,
+        });
+        self.leaf = Secret { version, held };
+    }
+
+    fn break_ca(&mut self, held: Held<HeldCa>) {
+        let version = self.version();
+        self.ca = Secret { version, held };
+    }
+
+    fn break_leaf(&mut self, held: Held<HeldLeaf>) {
+        let version = self.version();
+        self.leaf = Secret { version, held };
+    }
+
+    fn look(&mut self, process: usize) {
+        let revision = self.registered.len();
+        let unchanged_for = self.processes[process].steady.note(revision, self.now);
+        let observed = Observed {
+            ca: self.ca.held.clone(),
+            leaf: self.leaf.held.clone(),
+            registered: Registered {
+                entries: self.entries().into_iter().map(Some).collect(),
+                unchanged_for,
+            },
+            lifetimes: LIFETIMES,
+        };
+        self.processes[process].view = Some(View {
+            at: self.now,
+            versions: (self.ca.version, self.leaf.version),
+            observed,
+        });
+    }
+
+    fn act(&mut self, process: usize) {
+        let Some(view) = self.processes[process].view.clone() else {
+            return;
+        };
+        let version = self.version();
+        let (seen_ca, seen_leaf) = view.versions;
+        let hour = SignedDuration::from_hours(1);
+        match next(&view.observed, self.now) {
+            Step::MakeCa { keep, .. } => {
+                let name = version.to_string().into_bytes();
+                let end = self.now + LIFETIMES.ca;
+                let current = Ca::new(name, self.now - hour, end);
+                let bundle = [vec![current.clone()], keep].concat();
+                self.ca.write(seen_ca, HeldCa { current, bundle }, version);
+            }
+            Step::KeepCas { bundle } => {
+                if let Held::Good(ca) = view.observed.ca {
+                    let ca = HeldCa { bundle, ..ca };
+                    self.ca.write(seen_ca, ca, version);
+                }
+            }
+            Step::IssueLeaf {
+                lifetime, bundle, ..
+            } => {
+                if let Held::Good(ca) = view.observed.ca {
+                    let leaf = HeldLeaf {
+                        not_before: self.now - hour,
+                        not_after: self.now + lifetime,
+                        issuer: ca.current,
+                        bundle,
+                    };
+                    self.leaf.write(seen_leaf, leaf, version);
+                }
+            }
+            Step::KeepLeaf { bundle } => {
+                if let Held::Good(leaf) = view.observed.leaf {
+                    let leaf = HeldLeaf { bundle, ..leaf };
+                    self.leaf.write(seen_leaf, leaf, version);
+                }
+            }
+            Step::Wait { .. } | Step::Rest { .. } => {}
+        }
+    }
+
+    fn register(&mut self, process: usize, entry: usize) {
+        let Some(view) = &self.processes[process].view else {
+            return;
+        };
+        let bundle = match self.is_given {
+            true => given_trust(&view.observed, view.at),
+            false => trusted(&view.observed, view.at),
+        };
+        let is_fresh = ahead(view.at, self.now) <= CLAIM;
+        let (_, mut entries) = self.registered.last().unwrap().clone();
+        if bundle.is_empty() || !is_fresh || entries[entry].as_ref() == Some(&bundle) {
+            return;
+        }
+        entries[entry] = Some(bundle);
+        self.registered.push((self.now, entries));
+    }
+
+    fn reload(&mut self, replica: usize) {
+        let Held::Good(new) = &self.leaf.held else {
+            return;
+        };
+        let revision = self.registered.len();
+        let entries = self.entries();
+        let own = &mut self.replicas[replica];
+        let unchanged_for = own.steady.note(revision, self.now);
+        let is_same =
+            |leaf: &HeldLeaf| leaf.not_after == new.not_after && leaf.issuer == new.issuer;
+        if new.not_after < self.now || own.serving.as_ref().is_some_and(is_same) {
+            return;
+        }
+        let verdict = |bundle: &Vec<Ca>| {
+            let current = own.serving.as_ref();
+            let current = current.is_some_and(|leaf| verifies(bundle, leaf, self.now));
+            let new_one = verifies(bundle, new, self.now);
+            let is_of_same = own
+                .serving
+                .as_ref()
+                .is_some_and(|leaf| leaf.issuer == new.issuer);
+            Verdict {
+                current,
+                new: new_one,
+                same: current && new_one && is_of_same,
+            }
+        };
+        let verdicts: Vec<Verdict> = entries.iter().map(verdict).collect();
+        let serving = match own.serving {
+            Some(_) => Serving::Leaf,
+            None => Serving::Nothing,
+        };
+        if may_swap(&verdicts, serving, unchanged_for) == Swap::Now {
+            own.serving = Some(new.clone());
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    fn pass_days(&mut self) {
+        let soon = self.now + Duration::from_secs(20 * DAY);
+        let served = self.replicas.iter().filter_map(|one| one.serving.as_ref());
+        let has_time = |leaf: &HeldLeaf| leaf.not_after > soon;
+        let is_whole = match (&self.ca.held, &self.leaf.held) {
+            (Held::Good(ca), Held::Good(leaf)) => ca.current.not_after() > soon && has_time(leaf),
+            (_, Held::Good(leaf)) => self.is_given && has_time(leaf),
+            _ => false,
+        };
+        if is_whole && served.into_iter().all(has_time) {
+            self.pass(Duration::from_secs(10 * DAY));
+        }
+    }
+
+    /// Every caller, whatever it goes by, can verify what every replica serves.
+    fn check(&self, event: &Event) {
+        let mut replaced = None;
+        for (at, entries) in self.registered.iter().rev() {
+            if replaced.is_some_and(|at| at + self.lag <= self.now) {
+                break;
+            }
+            replaced = Some(*at);
+            for bundle in entries.iter().flatten() {
+                for (name, replica) in self.replicas.iter().enumerate() {
+                    let Some(leaf) = &replica.serving else {
+                        continue;
+                    };
+                    assert!(
+                        verifies(bundle, leaf, self.now),
+                        "replica {name} after {event:?}: {leaf:?} by {bundle:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// One process, undisturbed, brings all to rest.
+    fn converges(&mut self) {
+        self.processes = Default::default();
+        for _ in 0..60 {
+            self.happens(&Event::Look(0));
+            for entry in 0..ENTRIES {
+                self.happens(&Event::Register(0, entry));
+            }
+            self.happens(&Event::Act(0));
+            for replica in 0..3 {
+                self.happens(&Event::Reload(replica));
+            }
+            self.happens(&Event::Seconds(1));
+        }
+        self.happens(&Event::Look(0));
+        let view = self.processes[0].view.clone().unwrap();
+        let step = next(&view.observed, self.now);
+        assert!(matches!(step, Step::Rest { .. }), "{step:?}");
+        let bundle = trusted(&view.observed, self.now);
+        assert_eq!(self.entries(), vec![bundle; ENTRIES]);
+        let Held::Good(leaf) = &self.leaf.held else {
+            panic!("no leaf");
+        };
+        for replica in &self.replicas {
+            let serving = replica.serving.as_ref().map(|own| own.not_after);
+            assert_eq!(serving, Some(leaf.not_after));
+        }
+    }
+}
+
+/// As `controllers::certificates::given` has it.
+fn given_trust(observed: &Observed, at: Timestamp) -> Vec<Ca> {
+    let Held::Good(leaf) = &observed.leaf else {
+        return Vec::new();
+    };
+    let registered = observed.registered.cas().filter(|ca| !ca.has_expired(at));
+    distinct(leaf.bundle.iter().chain(registered).cloned())
+}
+
+fn damaged<T>() -> Held<T> {
+    Held::Unusable("damaged".to_owned())
+}
+
+fn verifies(bundle: &[Ca], leaf: &HeldLeaf, now: Timestamp) -> bool {
+    let is_valid = |from, until| from <= now && now <= until;
+    bundle.contains(&leaf.issuer)
+        && is_valid(leaf.issuer.not_before(), leaf.issuer.not_after())
+        && is_valid(leaf.not_before, leaf.not_after)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_caller_meets_a_leaf_that_it_cannot_verify(
+        events in prop::collection::vec(event(), 0..250)
+    ) {
+        let mut world = World::new(false, LAG);
+        for event in &events {
+            world.happens(event);
+        }
+        world.converges();
+    }
+
+    #[test]
+    fn nor_where_somebody_else_replaces_ca_and_leaf_in_one_write(
+        events in prop::collection::vec(given(0), 0..250)
+    ) {
+        let mut world = World::new(true, LAG);
+        for event in &events {
+            world.happens(event);
+        }
+    }
+
+    #[test]
+    fn nor_where_replicas_restart_meanwhile(
+        events in prop::collection::vec(given(1), 0..250)
+    ) {
+        let mut world = World::new(true, NO_LAG);
+        for event in &events {
+            // A process that stops between two entries would leave them as they are for ever.
+            if let Event::Register(by, _) = event {
+                (0..ENTRIES).for_each(|entry| world.register(*by, entry));
+            } else {
+                world.happens(event);
+            }
+        }
+    }
+}

@@ -233,8 +233,14 @@ pub fn trusted(observed: &Observed, now: Timestamp) -> Vec<Ca> {
 
 fn trusted_with(ca: &HeldCa, observed: &Observed, now: Timestamp) -> Vec<Ca> {
     let (issuer, others) = of_leaf(observed);
+    // While there is no leaf to tell, replicas may serve one that is in no Secret any more.
+    let registered: Vec<&Ca> = match &observed.leaf {
+        Held::Good(_) => Vec::new(),
+        Held::Missing | Held::Unusable(_) => observed.registered.cas().collect(),
+    };
     let all = [&ca.current].into_iter().chain(issuer);
-    valid(all.chain(&ca.bundle).chain(others), now)
+    let all = all.chain(&ca.bundle).chain(others);
+    valid(all.chain(registered), now)
 }
 
 /// The CAs to keep behind a new one: what both Secrets say; and where the CA itself is lost also what

@@ -37,10 +37,14 @@ use self::telling::Told;
 const LOOK: Duration = Duration::from_secs(5);
 /// The same while a leaf waits to be issued.
 const IMPATIENT: Duration = Duration::from_millis(500);
-/// The pause after a write; each further one in a row is twice as long: somebody may be undoing it.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The pause after a write.
+const BREATH: Duration = Duration::from_millis(50);
+/// Writes in a row without a longer pause: a start and a rotation take fewer.
+const FREE: u32 = 12;
+/// The pause after so many, as somebody keeps undoing them; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Tells the time of day, by which certificates end.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -76,8 +80,8 @@ pub enum Source {
     File(Option<PathBuf>),
 }
 
-/// Runs until told to stop.
-pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
+/// Runs until told to stop. Only looks at what is registered; writes nothing but the Secrets.
+pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut keeper = Keeper::new(context);
     stop.run_until_cancelled(keeper.keep()).await;
 }
@@ -129,8 +133,11 @@ impl Keeper {
     }
 
     fn next_pause(&mut self) -> Duration {
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.in_a_row));
         self.in_a_row += 1;
+        let Some(beyond) = self.in_a_row.checked_sub(FREE) else {
+            return BREATH;
+        };
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(beyond));
         pause.min(LONGEST_PAUSE)
     }
 

@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::controllers::api::{MANAGER, said};
+use crate::controllers::api::{MANAGER, code, said};
 use crate::render::{OURS, OWNER};
 
 use super::plan::{Answer, Ask, REQUEST_DEADLINE};
@@ -151,10 +151,7 @@ async fn in_time<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Resu
     match timeout(REQUEST_DEADLINE, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(Refused {
-            code: match &error {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            },
+            code: code(&error),
             text: said(&error),
         }),
         Err(_) => Err(Refused {

@@ -27,7 +27,8 @@ pub use self::fence::Fenced;
 
 use self::act::Store;
 use self::claim::Claimant;
-use self::plan::{Answer, Contender, Next, Now, RETRY_PERIOD};
+use self::plan::{Answer, Ask, Contender, Next, Now, RETRY_PERIOD};
+use self::telling::{Told, tell_terms};
 
 /// A pause is longer than the retry period by up to this part of it, so that two do not try in step.
 /// (client-go's followers take 1.2: they would find a Lease that was given back up to 4.4 s late.)
@@ -45,14 +46,6 @@ pub struct Elector {
     latch: Latch,
     identity: String,
     told: Told,
-}
-
-/// What was last said.
-#[derive(Debug, Default)]
-struct Told {
-    holder: Option<String>,
-    problem: String,
-    leads: bool,
 }
 
 impl Elector {
@@ -82,27 +75,18 @@ impl Elector {
     /// Contends until told to stop; gives the Lease back then, if it holds it, once everything has
     /// ended that was sent by the claim.
     pub async fn run(mut self, stop: CancellationToken) {
-        while stop.run_until_cancelled(self.contend()).await.is_some() {}
+        let noted = (Arc::clone(&self.metrics), self.latch.clone());
+        let telling = tell_terms(self.claim(), self.identity.clone(), noted, stop.clone());
+        let contending =
+            async { while stop.run_until_cancelled(self.contend()).await.is_some() {} };
+        tokio::join!(telling, contending);
         self.release().await;
     }
 
     /// One try, and the pause after it.
     async fn contend(&mut self) {
         self.attempt().await;
-        let pause = RETRY_PERIOD.mul_f64(1.0 + JITTER * fraction());
-        let claim = self.contender.claim();
-        let mut left = pause;
-        // Between two tries the claim may run out, which is to be said.
-        if let Some(claim) = claim.filter(|_| self.told.leads) {
-            let end = Instant::from_std(claim.until);
-            let until_end = end.saturating_duration_since(Instant::now());
-            if until_end < pause {
-                sleep(until_end).await;
-                self.tell();
-                left = pause.saturating_sub(until_end);
-            }
-        }
-        sleep(left).await;
+        sleep(RETRY_PERIOD.mul_f64(1.0 + JITTER * fraction())).await;
     }
 
     async fn attempt(&mut self) {
@@ -111,20 +95,17 @@ impl Elector {
             let sent = Instant::now().into_std();
             let answer = match self.store.ask(ask).await {
                 Ok(answer) => {
-                    self.told.problem.clear();
+                    self.note_answer();
                     answer
                 }
                 Err(why) => {
-                    self.tell_problem(why);
+                    self.note_problem(why);
                     Answer::Failed
                 }
             };
-            let is_told = answer == Answer::Failed;
             let next = self.contender.answered(answer, sent, now());
             self.claimant.is_now(self.contender.claim());
-            if !is_told {
-                self.tell();
-            }
+            self.tell();
             match next {
                 Next::Ask(another) => ask = another,
                 Next::Rest => return,
@@ -135,32 +116,27 @@ impl Elector {
     async fn release(&mut self) {
         self.claimant.is_now(None);
         self.claimant.is_quiet().await;
-        let Some(ask) = self.contender.release(now()) else {
-            return;
-        };
-        let mut ask = ask;
+        let mut ask = self.contender.release(now());
         for _ in 0..EXCHANGES {
+            let Some(asked) = ask else { return };
             let sent = Instant::now().into_std();
-            match self.store.ask(ask).await {
-                Err(why) => {
-                    tracing::warn!(
-                        "cannot give the Lease back, others take it when its time is over: {why}"
-                    );
-                    return;
-                }
-                Ok(Answer::Conflict) => ask = plan::Ask::Look,
+            match self.store.ask(asked).await {
                 Ok(Answer::Written(..)) => {
                     self.metrics.leads(false);
                     tracing::info!("no longer the leader: the Lease is given back");
                     return;
                 }
+                Ok(Answer::Conflict) => ask = Some(Ask::Look),
                 Ok(answer) => {
-                    // It is only noted what is there: whatever comes next is to give it back.
+                    // Whatever would come next: it is given back, if it is ours.
                     drop(self.contender.answered(answer, sent, now()));
-                    match self.contender.release(now()) {
-                        Some(again) => ask = again,
-                        None => return,
-                    }
+                    ask = self.contender.release(now());
+                }
+                Err(why) => {
+                    tracing::warn!(
+                        "the Lease cannot be given back, others take it when its time is over: {why}"
+                    );
+                    return;
                 }
             }
         }

@@ -22,6 +22,18 @@ pub(super) const CONFIGURATION_LABEL: &str = "meshgate.io/configuration";
 pub(super) const SERVING: &str =
     "app.kubernetes.io/name=meshgate,app.kubernetes.io/component=serve";
 
+/// Who of the serving replicas is there to be called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Replicas {
+    /// Nobody (case 76).
+    #[default]
+    NoneReady,
+    /// Somebody, but not all have the configuration.
+    Unequal,
+    /// Whoever may be called has it; or nobody looks at them.
+    Equal,
+}
+
 /// All of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fleet {
@@ -46,19 +58,18 @@ impl Fleet {
         fleet
     }
 
-    /// Whether somebody can be called at all (case 76).
-    pub(super) fn is_ready(&self) -> bool {
-        self.ready > 0
-    }
-
-    /// Whether whoever may be called has the configuration; nobody at all has it not.
-    pub(super) fn is_equal(&self) -> bool {
-        self.count > 0 && self.lacking.is_empty()
+    /// Who is there to be called.
+    pub(super) fn replicas(&self) -> Replicas {
+        match (self.ready, self.lacking.is_empty()) {
+            (0, _) => Replicas::NoneReady,
+            (_, false) => Replicas::Unequal,
+            (_, true) => Replicas::Equal,
+        }
     }
 
     /// What there is to say of it, if it is not as it should be.
     pub(super) fn remark(&self) -> Option<Remark<'_>> {
-        (!self.is_equal() || !self.is_ready()).then_some(Remark(self))
+        (self.replicas() != Replicas::Equal).then_some(Remark(self))
     }
 }
 
@@ -111,34 +122,25 @@ mod tests {
         };
         let (new, old) = (replica("new", Some("new")), replica("old", Some("old")));
         let bare = replica("bare", None);
-        // (replicas, somebody is ready, all have it, what is said)
-        let table: [(&[&Replica], bool, bool, &str); 7] = [
-            (&[], false, false, "no serving replica"),
-            (&[&gone], false, false, "no serving replica"),
-            (
-                &[&starting],
-                false,
-                true,
-                "0 of 1 serving replicas are ready",
-            ),
-            (&[&starting, &new], true, true, ""),
-            (&[&new, &gone], true, true, ""),
+        let (none, unequal, equal) = (Replicas::NoneReady, Replicas::Unequal, Replicas::Equal);
+        // (replicas, who can be called, what is said)
+        let table: [(&[&Replica], Replicas, &str); 7] = [
+            (&[], none, "no serving replica"),
+            (&[&gone], none, "no serving replica"),
+            (&[&starting], none, "0 of 1 serving replicas are ready"),
+            (&[&starting, &new], equal, ""),
+            (&[&new, &gone], equal, ""),
             (
                 &[&old, &new, &bare],
-                true,
-                false,
+                unequal,
                 "2 of 3 serving replicas have another configuration: bare, old",
             ),
-            (&[&old], true, false, "1 of 1"),
+            (&[&old], unequal, "1 of 1"),
         ];
-        for (replicas, is_ready, is_equal, said) in table {
+        for (replicas, expected, said) in table {
             let replicas: Vec<Replica> = replicas.iter().copied().cloned().collect();
             let fleet = Fleet::of(&replicas, "new");
-            assert_eq!(
-                (fleet.is_ready(), fleet.is_equal()),
-                (is_ready, is_equal),
-                "{replicas:?}"
-            );
+            assert_eq!(fleet.replicas(), expected, "{replicas:?}");
             let remark = fleet.remark().map(|remark| remark.to_string());
             assert!(
                 remark.as_deref().unwrap_or_default().starts_with(said),

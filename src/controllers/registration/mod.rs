@@ -35,9 +35,9 @@ use super::pace::{Pace, Turn};
 use super::trust::Trust;
 use super::{Context, registration::plan::Action, wall_clock};
 
-use self::fleet::Fleet;
+use self::fleet::{Fleet, Replicas};
 use self::in_force::InForce;
-use self::plan::{Home, Observed, Plan, Progress};
+use self::plan::{Hold, Home, Observed, Plan, Progress};
 use self::reach::Reach;
 use self::telling::url;
 use self::wake::Wake;
@@ -85,14 +85,12 @@ struct Keeper {
     told: String,
     told_problem: String,
     armed: bool,
-    /// Entries are armed for another configuration, until we are reached.
-    waits: bool,
+    /// What the last plan left to be done later.
+    hold: Hold,
     /// Why we were not reached, at the last try.
     unreached: String,
     /// The serving replicas, if they are looked at.
     fleet: Option<Fleet>,
-    /// Nothing is written before one of them can be called.
-    unready: bool,
 }
 
 /// When to look again.
@@ -120,10 +118,9 @@ impl Keeper {
             told: String::new(),
             told_problem: String::new(),
             armed: false,
-            waits: false,
+            hold: Hold::None,
             unreached: String::new(),
             fleet: None,
-            unready: false,
         }
     }
 
@@ -274,9 +271,13 @@ impl Keeper {
             labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
             settled: self.is_settled(),
-            ready: self.fleet.as_ref().is_none_or(Fleet::is_ready),
-            everywhere: self.fleet.as_ref().is_none_or(Fleet::is_equal),
+            replicas: self.replicas(),
         }
+    }
+
+    fn replicas(&self) -> Replicas {
+        let fleet = self.fleet.as_ref();
+        fleet.map_or(Replicas::Equal, Fleet::replicas)
     }
 
     /// Looks whether the serving replicas have this configuration, if it is known how they say so.
@@ -290,14 +291,13 @@ impl Keeper {
 
     /// Remembers how far the plan says that all is, and lets the labels of namespaces follow.
     fn note_plan(&mut self, plan: &Plan) {
-        self.waits = plan.waits;
-        self.unready = plan.unready;
+        self.hold = plan.hold;
         if plan.mirrored {
             self.context.mirrored.send_replace(true);
         }
         let mut actions = plan.actions.iter();
         let is_quiet = actions.all(|one| matches!(one, Action::Delete { .. }));
-        let is_equal = self.fleet.as_ref().is_none_or(Fleet::is_equal);
+        let is_equal = self.replicas() == Replicas::Equal;
         self.quiet_since = match is_quiet && self.armed && is_equal {
             true => self.quiet_since.or_else(|| Some(Instant::now())),
             false => None,
@@ -363,8 +363,10 @@ impl Keeper {
         };
         if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
             if first {
+                let others = managers(observed.objects.get(id));
                 tracing::error!(
                     object = %id,
+                    others,
                     "somebody keeps changing what meshgate writes: it is put back ever more slowly"
                 );
                 self.context.metrics.registration_contended();
@@ -416,7 +418,7 @@ impl Keeper {
                 self.context.latch.open_with(&state);
                 self.unreached = state;
                 if self.reach.failed(&why, Instant::now()) {
-                    let armed = match self.armed || self.waits {
+                    let armed = match self.armed || self.hold == Hold::Another {
                         true => {
                             "what is armed stays armed: pods that require an injector are REFUSED"
                         }
@@ -428,6 +430,15 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Who else has written an object, by their field managers.
+fn managers(object: Option<&Value>) -> String {
+    let fields = object.and_then(|object| object["metadata"]["managedFields"].as_array());
+    let names = fields.into_iter().flatten();
+    let names = names.filter_map(|one| one["manager"].as_str());
+    let others: BTreeSet<&str> = names.filter(|name| *name != api::MANAGER).collect();
+    others.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Whether the entry that proves that we are reached is live as it is wanted.

@@ -12,7 +12,7 @@ use crate::render::{self, Enforcement, Settings};
 
 use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
-use super::plan::Observed;
+use super::plan::{Hold, Observed};
 use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries, policies};
 
 impl Keeper {
@@ -63,7 +63,7 @@ impl Keeper {
 
     /// Notes which entries somebody has narrowed.
     pub(super) fn note_narrowed(&self, observed: &Observed, wanted: &[Value]) -> Vec<Narrowed> {
-        let narrowed: Vec<Narrowed> = match self.waits {
+        let narrowed: Vec<Narrowed> = match self.hold == Hold::Another {
             // What is live was written for another configuration.
             true => Vec::new(),
             false => wanted
@@ -85,11 +85,11 @@ impl Keeper {
         (armed, all): (usize, usize),
         settings: &Settings,
     ) -> Option<(String, bool)> {
-        if self.unready {
+        if self.hold == Hold::First {
             let why = "nothing is written before a serving replica is ready";
             return Some((why.to_owned(), false));
         }
-        if self.waits && self.reach.is_proven(&render::reach::proof(settings)) {
+        if self.hold == Hold::Another && self.reach.is_proven(&render::reach::proof(settings)) {
             let why = "armed for another configuration, until all serving replicas have this one";
             return Some((why.to_owned(), false));
         }
@@ -110,7 +110,7 @@ impl Keeper {
         }
         let is_labelled = *self.labelled.borrow();
         let waiting = "waiting for the labels of existing namespaces".to_owned();
-        (!is_labelled && !self.waits).then_some((waiting, false))
+        (!is_labelled && self.hold == Hold::None).then_some((waiting, false))
     }
 
     /// Says how far the registration is, and what keeps it from being as it is wanted, if that is

@@ -3,6 +3,7 @@
 
 pub(crate) mod harness;
 
+mod certificates;
 mod chart;
 mod control_plane;
 mod dapr;

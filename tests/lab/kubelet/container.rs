@@ -63,7 +63,7 @@ pub(crate) fn start(launch: &Launch<'_>) -> Result<Running> {
         .env(MARK, launch.lab)
         .arg(format!("--net={}", launch.network))
         // The script needs the programs of this machine, the container has a path of its own.
-        .args(["/usr/bin/unshare", "-m", "/bin/sh", "-c"])
+        .args(["/usr/bin/unshare", "-mu", "/bin/sh", "-c"])
         .arg(format!("PATH=/usr/sbin:/usr/bin:/sbin:/bin\n{SCRIPT}"))
         .arg("container.sh")
         .arg(&root)

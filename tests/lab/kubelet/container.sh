@@ -1,4 +1,4 @@
-# A container's root, and its program on it, in a mount namespace of its own.
+# A container's root, and its program on it, in a mount namespace and with a host name of its own.
 #
 #   sh container.sh ROOT ro|rw PROGRAM [FOLDER PATH]... -- COMMAND...
 #
@@ -8,6 +8,7 @@ set -eu
 root=$1 mode=$2 program=$3
 shift 3
 
+echo "$HOSTNAME" >/proc/sys/kernel/hostname
 mount -t tmpfs -o mode=755 none "$root"
 mkdir -p "$root/usr/local/bin" "$root/proc" "$root/dev" "$root/tmp" "$root/etc" "$root/var"
 for folder in lib lib32 lib64; do

@@ -136,13 +136,31 @@ impl Life<'_> {
         if is_over {
             return std::future::pending().await;
         }
+        let mut news = self.news.clone();
         loop {
-            self.changed.notified().await;
+            tokio::select! {
+                () = self.changed.notified() => {}
+                Ok(()) = news.changed() => {
+                    // Whoever thought this Node lost has said that its pods are not ready.
+                    if self.is_as_said(&news.borrow_and_update()) {
+                        continue;
+                    }
+                }
+            }
             while let Err(error) = self.says().await {
                 eprintln!("{}: {error:#}", self.news.borrow().name_any());
                 sleep(PAUSE).await;
             }
         }
+    }
+
+    fn is_as_said(&self, pod: &Pod) -> bool {
+        let is_ready = self.states.lock().iter().all(|state| state.is_ready);
+        let status = pod.status.as_ref();
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        let mut ready = conditions.into_iter().flatten();
+        let ready = ready.find(|condition| condition.type_ == "Ready");
+        ready.is_none_or(|condition| (condition.status == "True") == is_ready)
     }
 
     async fn says(&self) -> Result<()> {

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::control_plane::ControlPlane;
 use crate::control_plane::http::{self, Request};
 use crate::control_plane::process::{Launch, Process};
+use crate::network::install;
 use crate::stop::Stop;
 
 /// Whoever is not ready after this time will not be.
@@ -26,8 +27,8 @@ injectors:
 /// Where the guests were put.
 #[derive(Debug)]
 pub(crate) struct Guests {
-    /// Probes and metrics of meshgate.
-    pub(crate) probes: u16,
+    /// Probes and metrics of meshgate, where it is one process of this machine.
+    pub(crate) probes: Option<u16>,
     /// The folder of the programs `meshgate` and `lab`.
     pub(crate) programs: PathBuf,
 }
@@ -53,7 +54,25 @@ pub(crate) fn start(plane: &mut ControlPlane, stop: &Stop) -> Result<Guests> {
         let text = http::ask(probes, None, &request).unwrap_or_default();
         text.contains("readyz check passed") && all_are_armed(&text)
     })?;
-    Ok(Guests { probes, programs })
+    Ok(Guests {
+        probes: Some(probes),
+        programs,
+    })
+}
+
+/// In a lab with a network: meshgate by its chart, and an injector whose pods are real.
+///
+/// # Errors
+///
+/// Which of them could not be installed, and why.
+pub(crate) fn start_in_pods(plane: &mut ControlPlane, stop: &Stop) -> Result<Guests> {
+    let programs = programs()?;
+    install::install_for_people(plane)?;
+    install::install_meshgate(plane, stop)?;
+    Ok(Guests {
+        probes: None,
+        programs,
+    })
 }
 
 /// This program is among `examples` of what cargo has built.
@@ -61,7 +80,7 @@ fn programs() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let programs = own.parent().and_then(Path::parent);
     let programs = programs.context("this program is nowhere")?;
-    for program in ["meshgate", "examples/injector"] {
+    for program in ["meshgate", "examples/injector", "examples/load"] {
         if !programs.join(program).exists() {
             bail!(
                 "{} is missing: run `make lab-shell`",

@@ -63,9 +63,9 @@ struct Options {
     /// One more flag for the API server, as in `--api-server-flag=--v=4`; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     api_server_flag: Vec<String>,
-    /// How many Nodes kwok plays
-    #[arg(long, default_value_t = 2)]
-    nodes: usize,
+    /// How many Nodes kwok plays [default: 2, or none with --network]
+    #[arg(long)]
+    nodes: Option<usize>,
     /// In network namespaces of its own: with a service network, and with Nodes on which programs run
     #[arg(long)]
     network: bool,
@@ -80,6 +80,12 @@ struct Options {
     /// Where `make lab` has put the programs
     #[arg(long, default_value_os_t = built())]
     lab: PathBuf,
+}
+
+impl Options {
+    fn nodes(&self) -> usize {
+        self.nodes.unwrap_or(if self.network { 0 } else { 2 })
+    }
 }
 
 fn built() -> PathBuf {

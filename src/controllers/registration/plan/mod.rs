@@ -27,6 +27,7 @@ use crate::glass::{self, Note};
 use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
 
 use super::contains::contains;
+use super::fleet::Replicas;
 use super::{entries, policies, terms, trusting};
 
 /// What is in the cluster.
@@ -90,10 +91,8 @@ pub(super) struct Progress {
     pub(super) reached: bool,
     /// What is there of the mirror has been there for long enough to be in force.
     pub(super) settled: bool,
-    /// A serving replica can be called, or nobody looks at them.
-    pub(super) ready: bool,
-    /// All serving replicas have this configuration, or nobody looks at them.
-    pub(super) everywhere: bool,
+    /// Who is there to be called.
+    pub(super) replicas: Replicas,
     /// The policies that are wanted are in force as they are there, and have been for a while.
     pub(super) in_force: bool,
     /// What time it is.
@@ -136,11 +135,21 @@ pub(super) struct Plan {
     pub(super) hands_off: Vec<Id>,
     /// The mirror is as it is wanted, or left alone.
     pub(super) mirrored: bool,
-    /// Entries stay armed for another configuration until we are reached and all replicas have this
+    /// What is not done yet, and for what it waits.
+    pub(super) hold: Hold,
+}
+
+/// What is held back as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Nothing.
+    #[default]
+    None,
+    /// All of it, until a replica can be called.
+    First,
+    /// Entries stay armed for another configuration, until we are reached and all replicas have this
     /// one.
-    pub(super) waits: bool,
-    /// Nothing is written before a replica can be called.
-    pub(super) unready: bool,
+    Another,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
@@ -150,8 +159,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.actions = withdrawal(observed);
         return plan;
     }
-    plan.unready = !progress.ready && !has_begun(observed, wanted);
-    if plan.unready {
+    if progress.replicas == Replicas::NoneReady && !has_begun(observed, wanted) {
+        plan.hold = Hold::First;
         return plan;
     }
     if observed.home == Home::Wanted {
@@ -162,10 +171,11 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         return plan;
     }
     let by_policy = policies::are_wanted(wanted);
+    let is_everywhere = progress.replicas == Replicas::Equal;
     // Policies need nobody to be reached.
-    let may_change = progress.everywhere && (by_policy || progress.reached);
-    plan.waits = !may_change && wanted.iter().any(|object| is_of_another(observed, object));
-    if plan.waits {
+    let may_change = is_everywhere && (by_policy || progress.reached);
+    if !may_change && wanted.iter().any(|object| is_of_another(observed, object)) {
+        plan.hold = Hold::Another;
         plan.only_to_be_reached(observed, wanted);
         return plan;
     }
@@ -179,7 +189,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         .filter(|id| !observed.objects.contains_key(id))
         .collect();
     // What is armed for this very configuration is put back whatever the replicas have.
-    let everywhere = progress.everywhere || is_armed(observed, wanted);
+    let is_in_turn = is_everywhere || is_armed(observed, wanted);
     plan.mirrored = observed.owner_uid().is_some();
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
@@ -198,8 +208,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         // Nothing is armed where policies enforce, and they are in force.
         let is_pods = by_policy && id.name != MIRROR;
         let is_of_another = is_of_another(observed, &target);
-        let in_turn = may_arm(&id, progress, &missing, is_of_another) && everywhere;
-        let mut object = prepared(&target, live, is_pods || in_turn);
+        let may_arm = is_in_turn && may_arm(&id, progress, &missing, is_of_another);
+        let mut object = prepared(&target, live, is_pods || may_arm);
         trusting::widen(&mut object, &target, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
@@ -209,7 +219,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     }
     let is_guaranteed = progress.settled && (!by_policy || progress.in_force);
     let is_all = plan.actions.is_empty() && missing.is_empty() && is_guaranteed;
-    if is_all && progress.everywhere {
+    if is_all && is_everywhere {
         plan.actions = stale(observed, wanted);
     }
     plan

@@ -39,7 +39,7 @@ pub(crate) use self::kubectl::{Outcome, User};
 pub(crate) use self::linkerd::LINKERD;
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
-pub(crate) use self::supervisor::{Network, Options, Supervisor, built, example};
+pub(crate) use self::supervisor::{Network, Options, Supervisor, example};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -103,6 +103,7 @@ impl Supervisor {
         let logs = self.folder().join("logs");
         let logs = root.join(logs.strip_prefix("/").unwrap());
         copy_all(&logs, &kept);
+        copy_all(&root.join("run/small-disk"), &kept.join("node3"));
         kept
     }
 
@@ -124,7 +125,6 @@ fn copy_all(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).into_iter().flatten() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        // Links are followed, inside or not at all.
         match entry.file_type().unwrap() {
             kind if kind.is_dir() => copy_all(&entry.path(), &target),
             kind if kind.is_file() => drop(fs::copy(entry.path(), target).unwrap()),
@@ -145,7 +145,7 @@ fn command(options: &Options) -> Command {
         command.arg("--only").arg(options.only.join(","));
     }
     if let Some(network) = options.network {
-        command.args(["--network", "--nodes=0"]);
+        command.arg("--network");
         if let Some(seconds) = network.node_grace {
             command.arg(format!("--node-grace={seconds}"));
         }

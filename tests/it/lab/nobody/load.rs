@@ -35,18 +35,21 @@ pub(super) struct Phase {
 impl Phase {
     /// Nothing failed, nothing was refused, whatever it took.
     pub(super) fn all_created(&self) {
-        assert!(self.begun > 0 && self.created == self.begun, "{self:?}");
+        let (bare, samples) = (self.bare, &self.samples);
+        assert!(
+            self.begun > 0 && self.created == self.begun,
+            "{bare} bare, {samples:?}: {self:?}"
+        );
     }
 
     /// As [`Phase::all_created`], but that the API server itself was away for some.
     pub(super) fn all_created_that_were_answered(&self) {
         let answered = self.created + self.unanswered;
-        assert!(self.begun > 0 && answered == self.begun, "{self:?}");
-    }
-
-    /// Those that nobody made wait: how many did not come, or took longer than a second.
-    pub(super) fn noticed(&self) -> u64 {
-        self.slow + self.failed + self.refused
+        let samples = &self.samples;
+        assert!(
+            self.begun > 0 && answered == self.begun,
+            "{samples:?} {self:?}"
+        );
     }
 }
 

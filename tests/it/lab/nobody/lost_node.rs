@@ -30,7 +30,8 @@ pub(super) async fn run(scene: &Scene, limit: Duration) -> Row {
     }
     if scene.subject.is_ours() {
         after.all_created();
-        assert_eq!(after.slow, 0, "{after:?}");
+        // Less than any webhook's timeout: nobody waited for the one that is gone.
+        assert!(after.worst_ms < 1900, "{after:?}");
         back.all_created();
     }
     let what = format!(

@@ -95,7 +95,7 @@ impl ControlPlane {
         for index in 0..plane.processes.len() {
             plane.wait_until_up(index, stop)?;
         }
-        if wanted.contains(&components::KWOK) {
+        if wanted.contains(&components::KWOK) && options.nodes() > 0 {
             nodes::create(&plane, options)?;
         }
         if options.network {
@@ -259,7 +259,10 @@ fn wanted(options: &Options) -> Result<Vec<&'static str>> {
             NAMES.join(", ")
         );
     }
-    let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|n| n == name);
+    let is_wanted = |name: &str| match options.only.is_empty() {
+        true => name != components::KWOK || options.nodes() > 0,
+        false => options.only.iter().any(|n| n == name),
+    };
     let wanted: Vec<_> = NAMES.into_iter().filter(|name| is_wanted(name)).collect();
     let bin = options.lab.join("bin");
     if let Some(missing) = wanted.iter().find(|name| !bin.join(name).exists()) {

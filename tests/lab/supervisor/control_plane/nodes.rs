@@ -11,10 +11,7 @@ use crate::Options;
 /// Creates `node-1`, `node-2` and so on. Where there are Nodes on which programs run, those that are
 /// played are `fake-1` and so on, and only for pods that say so.
 pub(crate) fn create(plane: &ControlPlane, options: &Options) -> Result<()> {
-    if options.nodes == 0 {
-        return Ok(());
-    }
-    let items: Vec<Value> = (1..=options.nodes)
+    let items: Vec<Value> = (1..=options.nodes())
         .map(|number| match options.network {
             true => node(
                 &format!("fake-{number}"),

@@ -8,7 +8,7 @@
 //! those images that it knows (`tests/lab/kubelet`).
 
 pub(crate) mod forward;
-mod install;
+pub(crate) mod install;
 pub(crate) mod orders;
 
 use std::ffi::OsString;

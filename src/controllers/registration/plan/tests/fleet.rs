@@ -5,15 +5,17 @@ use super::*;
 #[test]
 fn nothing_is_written_before_somebody_can_be_called() {
     let alone = Progress {
-        ready: false,
-        everywhere: false,
+        replicas: Replicas::NoneReady,
         ..SETTLED
     };
     let mut cluster = Cluster::default();
     for home in [Home::Active, Home::Wanted] {
         cluster.observed.home = home;
         let nothing = plan(&cluster.observed, &wanted_at("u"), alone);
-        assert!(nothing.unready && nothing.actions.is_empty(), "{nothing:?}");
+        assert!(
+            nothing.hold == Hold::First && nothing.actions.is_empty(),
+            "{nothing:?}"
+        );
     }
     // Also where the owner is there, which comes with the installation.
     let owner = object(Kind::ClusterRole, OWNER);
@@ -33,7 +35,7 @@ fn nothing_is_written_before_somebody_can_be_called() {
 }
 
 const UNEQUAL: Progress = Progress {
-    everywhere: false,
+    replicas: Replicas::Unequal,
     ..SETTLED
 };
 
@@ -45,7 +47,8 @@ fn another_configuration_waits_until_all_replicas_have_it() {
     let before = cluster.observed.objects.clone();
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, UNEQUAL), [""; 0]);
-    assert!(plan(&cluster.observed, &after, UNEQUAL).waits);
+    let waiting = plan(&cluster.observed, &after, UNEQUAL);
+    assert_eq!(waiting.hold, Hold::Another);
     assert_eq!(cluster.observed.objects, before);
     let log = cluster.settle(&after, REACHED);
     assert!(!log.is_empty() && plan(&cluster.observed, &after, UNEQUAL).actions.is_empty());

@@ -116,8 +116,7 @@ const START: Progress = Progress {
     labelled: false,
     reached: false,
     settled: false,
-    ready: true,
-    everywhere: true,
+    replicas: Replicas::Equal,
     in_force: false,
     now: Timestamp::UNIX_EPOCH,
 };
@@ -444,7 +443,7 @@ fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
     let waiting = plan(&cluster.observed, &after, LABELLED);
-    assert!(waiting.waits && !waiting.mirrored);
+    assert!(waiting.hold == Hold::Another && !waiting.mirrored);
     let gate = id(Kind::MutatingWebhooks, CONFIGURATION);
     for object in &after {
         let live = Id::of(object).and_then(|id| cluster.observed.objects.get(&id));

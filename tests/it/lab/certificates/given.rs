@@ -1,0 +1,115 @@
+//! Certificates that somebody else makes, CA and leaf in one write.
+
+use std::time::Duration;
+
+use meshgate::certs::issue::{Authority, Request};
+use meshgate::controllers::certificates::Source;
+use meshgate::controllers::certificates::args::names;
+use serde_json::{Value, json};
+
+use super::calls::{Calls, service};
+use super::replica::{Replica, balanced};
+use super::{Control, DAY, HOME, TLS, data, lab, now, path_of};
+use crate::lab::harness::{Lab, within};
+use crate::lab::registration::{SECONDS, gate};
+
+/// What cert-manager would write.
+fn made() -> Value {
+    let authority = Authority::new("theirs", Duration::from_secs(99 * DAY), now()).unwrap();
+    let request = Request {
+        name: "meshgate",
+        dns_names: &names(HOME, "meshgate"),
+        addresses: &[],
+        lifetime: Duration::from_secs(30 * DAY),
+    };
+    let leaf = authority.issue(&request, now()).unwrap();
+    data(&leaf.cert_pem, &leaf.key_pem, Some(&authority.cert_pem()))
+}
+
+async fn writes(lab: &Lab, data: &Value) {
+    let secret = json!({"metadata": {"name": TLS}, "type": "kubernetes.io/tls", "data": data});
+    let secrets = format!("/api/v1/namespaces/{HOME}/secrets");
+    lab.create(&secrets, &secret).await.unwrap();
+}
+
+async fn shows_another(replica: &Replica<'_>, before: &[u8]) -> Vec<u8> {
+    within(SECONDS, "the new leaf is served", async || {
+        replica.shows().await.filter(|shown| shown != before)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_call_fails_while_ca_and_leaf_are_replaced_in_one_write() {
+    let lab = lab().await;
+    let replicas = [Replica::start(&lab).await, Replica::start(&lab).await];
+    let (port, _way) = balanced(&replicas).await;
+    service(&lab, port).await;
+    writes(&lab, &made()).await;
+    let source = Source::Secret(TLS.to_owned());
+    let _control = Control::start(&lab, source, port).await;
+    for replica in &replicas {
+        replica.is_ready().await;
+    }
+    lab.is_closed().await;
+    let calls = Calls::new(&lab).await;
+    calls
+        .none_fails_while(async {
+            for _ in 0..2 {
+                calls.goes_on(10).await;
+                let before = replicas[0].shows().await.unwrap();
+                let patch = json!({"data": made()});
+                lab.merge(&path_of(TLS), &patch).await.unwrap();
+                for replica in &replicas {
+                    shows_another(replica, &before).await;
+                }
+                calls.goes_on(10).await;
+            }
+        })
+        .await;
+    // Never written by us.
+    let secret = lab.get(&path_of(TLS)).await.unwrap();
+    let fields = secret["metadata"]["managedFields"].to_string();
+    assert!(!fields.contains("\"meshgate\""), "{fields}");
+}
+
+#[tokio::test]
+async fn what_cainjector_writes_is_none_of_our_fields() {
+    let lab = lab().await;
+    let source = Source::Injected(format!("{HOME}/meshgate"));
+    let _control = Control::start(&lab, source, 443).await;
+    let path = gate();
+    let registered = async |what: &str, holds: &dyn Fn(&Value) -> bool| {
+        within(SECONDS, what, async || {
+            lab.get(&path).await.filter(|gate| holds(gate))
+        })
+        .await
+    };
+    let gate = registered("the gate is registered", &|_| true).await;
+    let annotations = &gate["metadata"]["annotations"];
+    assert_eq!(
+        annotations["cert-manager.io/inject-ca-from"],
+        "meshgate-system/meshgate"
+    );
+    assert!(gate["webhooks"][0]["clientConfig"]["caBundle"].is_null());
+    // As cainjector does it.
+    let authority = Authority::new("theirs", Duration::from_secs(99 * DAY), now()).unwrap();
+    let mut injected = gate;
+    let bundle = data(&authority.cert_pem(), "", None)["tls.crt"].clone();
+    for entry in injected["webhooks"].as_array_mut().unwrap() {
+        entry["clientConfig"]["caBundle"] = bundle.clone();
+    }
+    let patch = json!({"webhooks": injected["webhooks"]});
+    lab.merge(&path, &patch).await.unwrap();
+    // Something of ours is changed and put back; what they wrote stays.
+    let mut spoilt = patch;
+    spoilt["webhooks"][0]["timeoutSeconds"] = json!(29);
+    lab.merge(&path, &spoilt).await.unwrap();
+    let gate = registered("it is put back", &|gate| {
+        gate["webhooks"][0]["timeoutSeconds"] != 29
+    })
+    .await;
+    for entry in gate["webhooks"].as_array().unwrap() {
+        assert_eq!(entry["clientConfig"]["caBundle"], bundle);
+    }
+}
