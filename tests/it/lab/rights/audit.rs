@@ -16,6 +16,8 @@ pub(super) struct Call {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) code: u64,
+    /// No role allows it. (Admission refuses with the same code.)
+    pub(super) is_forbidden: bool,
 }
 
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
@@ -67,5 +69,6 @@ fn call(event: &Value) -> Option<Call> {
         namespace: text(&object["namespace"]),
         name: text(&object["name"]),
         code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        is_forbidden: event["annotations"]["authorization.k8s.io/decision"] == "forbid",
     })
 }

@@ -38,7 +38,7 @@ const UNSEEN: [(&str, &str); 0] = [];
 
 /// Holds what was asked against what may be asked.
 fn compare(objects: &[Value], calls: &[Call]) {
-    let refused: Vec<&Call> = calls.iter().filter(|call| call.code == 403).collect();
+    let refused: Vec<&Call> = calls.iter().filter(|call| call.is_forbidden).collect();
     assert!(
         refused.is_empty(),
         "not granted, and asked for: {refused:#?}"

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::lab::chart::objects;
 use crate::lab::harness::{Control, Guest, HOME, Lab, Options, PATIENCE, within};
-use crate::lab::registration::{CONFIG, check, gate};
+use crate::lab::registration::{CONFIG, paths};
 use crate::support::client::{Client, Protocol, tls_by};
 use crate::support::process::get;
 
@@ -262,11 +262,9 @@ async fn broken_and_mended(lab: &Lab) {
 async fn withdrawn(lab: &Lab) {
     let delete = ["delete", "namespace", HOME, "--wait=false"];
     lab.kubectl(&delete).await.ok();
-    let kinds = [gate(), check()];
     within(PATIENCE, "what was registered is gone", async || {
-        let versions = lab.versions(&kinds).await;
-        let remains = lab.remains().await;
-        (versions.iter().all(Option::is_none) && remains.is_empty()).then_some(())
+        let versions = lab.versions(&paths()).await;
+        versions.iter().all(Option::is_none).then_some(())
     })
     .await;
     let path = format!("/api/v1/namespaces/{HOME}/pods/serving");
