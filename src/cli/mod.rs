@@ -11,6 +11,7 @@ mod output;
 mod parts;
 mod render;
 mod serve;
+mod status;
 mod uninstall;
 
 use std::path::Path;
@@ -60,6 +61,8 @@ enum Command {
     /// Print what registers meshgate with a cluster, from a configuration alone
     #[command(subcommand)]
     Render(render::Form),
+    /// Say how an installation is: registration, replicas, certificates, injectors, refusals
+    Status(status::StatusArgs),
     /// Let pods start without their sidecars for a time: who, why and until when is written down
     BreakGlass(break_glass::BreakGlassArgs),
     /// Take away all that meshgate has written into a cluster
@@ -79,6 +82,7 @@ pub fn run() -> ExitCode {
         (Ok(_), Command::Control(args)) => control::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
         (Ok(_), Command::Render(form)) => render::run(&form),
+        (Ok(_), Command::Status(args)) => status::run(&args),
         (Ok(_), Command::BreakGlass(args)) => break_glass::run(&args),
         (Ok(_), Command::Uninstall(args)) => uninstall::run(&args),
         (Ok(_), Command::Completions(args)) => completions::run(&args),

@@ -49,11 +49,12 @@ mod tests {
         let mut glass = Glass::default();
         let at = |time: &str| -> Timestamp { time.parse().unwrap() };
         let metadata = |name: &str, note: &str| {
-            let mut metadata = Metadata::default();
-            metadata.name = name.to_owned();
-            let annotations = &mut metadata.annotations;
-            annotations.insert(glass::ANNOTATION.to_owned(), note.to_owned());
-            metadata
+            let annotation = (glass::ANNOTATION.to_owned(), note.to_owned());
+            Metadata {
+                name: name.to_owned(),
+                annotations: [annotation].into(),
+                ..Metadata::default()
+            }
         };
         let note = "jane: x; until=2026-01-01T00:15:00Z; injector=a";
         glass.see(&metadata(glass::SEEN_ON, note));

@@ -13,6 +13,11 @@ use super::kind::Id;
 /// Where Events about objects without a namespace are.
 pub const NAMESPACE: &str = "default";
 
+/// Reason of Events that say what keeps the registration from being as it is wanted.
+pub const NOT_AS_WANTED: &str = "NotAsWanted";
+/// Reason of Events that say that it is so again.
+pub const AS_WANTED: &str = "AsWanted";
+
 /// What is to be told.
 #[derive(Debug, Clone)]
 pub struct Event {

@@ -379,6 +379,9 @@ fn help_is_what_it_was() {
         ),
         ("help-render-policy", &["render", "policy", "--help"]),
         ("help-render-static", &["render", "static", "--help"]),
+        ("help-status", &["status", "--help"]),
+        ("help-break-glass", &["break-glass", "--help"]),
+        ("help-uninstall", &["uninstall", "--help"]),
         ("help-completions", &["completions", "--help"]),
     ] {
         let (code, out, _) = run(arguments);

@@ -39,7 +39,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 30] = [
+const PURE: [&str; 32] = [
     "injector",
     "decision",
     "render",
@@ -53,6 +53,7 @@ const PURE: [&str; 30] = [
     "controllers/lease/plan",
     "controllers/lease/record.rs",
     "controllers/pace.rs",
+    "controllers/registration/bulletin.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
     "controllers/registration/fleet.rs",
@@ -64,6 +65,7 @@ const PURE: [&str; 30] = [
     "controllers/trust.rs",
     "controllers/namespaces/plan.rs",
     "controllers/removal/plan.rs",
+    "cli/status/report",
     "cluster/object.rs",
     "cluster/store.rs",
     "cluster/located.rs",

@@ -179,6 +179,18 @@ impl fmt::Debug for ServingPair {
     }
 }
 
+/// Subject and end of each certificate of a chain or a bundle, in order.
+///
+/// # Errors
+/// It is no PEM with certificates, or one of them cannot be read.
+pub fn ends(pem: &[u8]) -> Result<Vec<(String, Timestamp)>, PairError> {
+    let chain = read_chain(pem)?;
+    let leaves = (0..chain.len()).map(|index| Leaf::parse(&chain, index));
+    leaves
+        .map(|leaf| leaf.map(|leaf| (leaf.subject, leaf.not_after)))
+        .collect()
+}
+
 /// What is looked at in a certificate.
 struct Leaf {
     subject: String,

@@ -39,7 +39,7 @@ rights than those of the ClusterRole meshgate-break-glass.
 
 Examples:
   meshgate break-glass --for 15m --reason 'INC-4711: the CNI cannot start'
-  meshgate break-glass --for 1h --reason 'vault is being replaced' --injector vault
+  meshgate break-glass --for 1h --reason 'it is being replaced' --injector NAME
   meshgate break-glass --close
 
 Exit codes: 0 it is done, 1 there was nothing to do, or some entries cannot be told apart and still ask for \

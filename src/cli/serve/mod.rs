@@ -20,6 +20,7 @@ use crate::server::args::ServerArgs;
 
 use super::Done;
 
+pub(super) use self::greeting::state_and_reason;
 pub(super) use self::in_cluster::api;
 pub(super) use self::standalone::problems;
 

@@ -8,6 +8,7 @@ mod client;
 mod feed;
 mod fetch;
 mod pace;
+mod snapshot;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod wire;
 pub use self::client::connect;
 pub use self::feed::Feed;
 pub use self::fetch::fetch;
+pub use self::snapshot::snapshot;
 
 use kube::error::Status;
 

@@ -10,16 +10,17 @@ use super::Keeper;
 use super::plan::Observed;
 
 impl Keeper {
-    /// Counts what is broken. Says when the first of it is over, if that is to come.
-    pub(super) fn note_glass(&self, observed: &Observed) -> Option<Instant> {
+    /// Counts what is broken. Says when the first of it is over, `latest` if that is later.
+    pub(super) fn note_glass(&self, observed: &Observed, latest: Instant) -> Instant {
         let notes: Vec<_> = observed.broken().map(|(_, note)| note).collect();
         let subjects = notes.iter().flat_map(|note| note.subjects());
         self.context.metrics.glass_broken(subjects);
         let ends = notes.iter().filter_map(|note| note.until);
-        let left = ends.min()?.duration_since(wall_clock());
-        let left = Duration::try_from(left).unwrap_or_default();
+        let Some(end) = ends.min() else { return latest };
+        let left = Duration::try_from(end.duration_since(wall_clock()));
         // Time may be set: it is looked at again with every look.
-        Some(Instant::now() + left)
+        let end = Instant::now().checked_add(left.unwrap_or_default());
+        end.map_or(latest, |end| end.min(latest))
     }
 
     /// Says that an object's glass was mended.

@@ -111,8 +111,15 @@ impl InForce {
 impl Keeper {
     /// Has the policies refuse a dry run, if they are not known to be in force and it is time. Says when
     /// to look again; `None` if that is at once, as they have refused it.
-    pub(super) async fn try_policies(&mut self, proof: &str, namespace: &str) -> Option<Instant> {
+    pub(super) async fn try_policies(
+        &mut self,
+        proof: Option<&str>,
+        namespace: &str,
+    ) -> Option<Instant> {
         let now = Instant::now();
+        let Some(proof) = proof else {
+            return Some(now + RESYNC);
+        };
         if self.in_force.is_proved(proof) {
             let settles = self.in_force.settles(proof).filter(|at| *at > now);
             return Some(settles.unwrap_or(now + RESYNC));

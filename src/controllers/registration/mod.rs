@@ -4,6 +4,7 @@
 //! objects or our namespace changes, and at most for `RESYNC`.
 
 mod act;
+mod bulletin;
 mod contains;
 mod entries;
 mod fleet;
@@ -35,6 +36,7 @@ use super::pace::{Pace, Turn};
 use super::trust::Trust;
 use super::{Context, registration::plan::Action, wall_clock};
 
+use self::bulletin::Bulletin;
 use self::fleet::{Fleet, Replicas};
 use self::in_force::InForce;
 use self::plan::{Hold, Home, Observed, Plan, Progress};
@@ -91,6 +93,9 @@ struct Keeper {
     unreached: String,
     /// The serving replicas, if they are looked at.
     fleet: Option<Fleet>,
+    /// What is said of the state now, and whether somebody should look.
+    said: Option<(String, bool)>,
+    bulletin: Bulletin,
 }
 
 /// When to look again.
@@ -121,6 +126,8 @@ impl Keeper {
             hold: Hold::None,
             unreached: String::new(),
             fleet: None,
+            said: None,
+            bulletin: Bulletin::default(),
         }
     }
 
@@ -206,10 +213,7 @@ impl Keeper {
         let progress = self.progress(&proof, force.as_deref());
         let plan = plan::plan(&observed, &wanted, progress);
         self.note_plan(&plan);
-        let mut next = Instant::now() + RESYNC;
-        if let Some(end) = self.note_glass(&observed) {
-            next = next.min(end);
-        }
+        let mut next = self.note_glass(&observed, Instant::now() + RESYNC);
         let mut wrote = false;
         for action in plan.actions {
             match self.act(action, &observed).await? {
@@ -227,12 +231,11 @@ impl Keeper {
             return Ok(Next::By(next));
         }
         let written = force.filter(|proof| policies::is_written(&observed, proof));
-        if let Some(force) = &written {
-            match self.try_policies(force, &settings.namespace).await {
-                None => return Ok(Next::Now),
-                Some(at) => next = next.min(at),
-            }
-        }
+        let home = &settings.namespace;
+        let Some(due) = self.try_policies(written.as_deref(), home).await else {
+            return Ok(Next::Now);
+        };
+        next = next.min(due);
         let armed = self.note_armed(&observed, &wanted, written.as_deref());
         if self.try_to_be_reached(&observed, &wanted, &settings).await {
             return Ok(Next::Now);
@@ -243,7 +246,7 @@ impl Keeper {
         let state = self.state(armed, &settings);
         let narrowed = self.note_narrowed(&observed, &wanted);
         self.tell_state(state, &narrowed, &plan.hands_off);
-        Ok(Next::By(next))
+        Ok(Next::By(next.min(self.tell_event(&observed).await)))
     }
 
     fn settings(&self, served: &BTreeSet<Kind>) -> Settings {

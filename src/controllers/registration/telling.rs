@@ -5,15 +5,17 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::controllers::api::CallError;
-use crate::controllers::kind::Id;
+use crate::controllers::event::{self, Event};
+use crate::controllers::kind::{Id, Kind};
 use crate::glass;
 use crate::injector::spec::Mode;
-use crate::render::{self, Enforcement, Settings};
+use crate::render::{self, CONFIGURATION, Enforcement, Settings};
 
+use super::bulletin::News;
 use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
 use super::plan::{Hold, Observed};
-use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, entries, policies};
+use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, RESYNC, entries, policies};
 
 impl Keeper {
     /// Says what went wrong, if that is news, and when to try again.
@@ -144,12 +146,41 @@ impl Keeper {
             // That was told when it was found out.
             None => {
                 let state = [vec![self.unreached.clone()], but].concat().join("; ");
+                self.said = Some((state.clone(), true));
                 self.context.latch.open_with(state);
             }
         }
     }
 
+    /// Tells what is wrong as an Event about the configuration, if that is news. Says when to look for more.
+    pub(super) async fn tell_event(&mut self, observed: &Observed) -> Instant {
+        let now = Instant::now();
+        let Some((state, is_wrong)) = self.said.clone() else {
+            return now + RESYNC;
+        };
+        if let Some(news) = self.bulletin.news(&state, is_wrong, now) {
+            let id = Id {
+                kind: Kind::MutatingWebhooks,
+                name: CONFIGURATION.to_owned(),
+            };
+            let event = Event {
+                reason: match news {
+                    News::Wrong => event::NOT_AS_WANTED,
+                    News::Right => event::AS_WANTED,
+                },
+                message: state,
+                is_warning: news == News::Wrong,
+            };
+            let live = observed.objects.get(&id);
+            if let Err(error) = event::record(&self.context.client, (&id, live), &event).await {
+                tracing::warn!("no Event tells of the registration: {error}");
+            }
+        }
+        self.bulletin.due(now).unwrap_or(now + RESYNC)
+    }
+
     fn tell(&mut self, state: String, is_bad: bool) {
+        self.said = Some((state.clone(), is_bad));
         self.context.latch.open_with(&state);
         if self.told == state {
             return;

@@ -3,6 +3,7 @@
 //! Everything is found by our label and by name, so that what other versions and configurations
 //! have written goes as well.
 
+pub mod installation;
 pub mod plan;
 
 use std::time::{Duration, Instant};

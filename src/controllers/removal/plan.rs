@@ -36,6 +36,127 @@ pub fn well_known() -> Vec<Id> {
     .concat()
 }
 
+/// Label of everything that an installation consists of.
+pub const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
+/// Label with the name of the Helm release.
+pub const INSTANCE: &str = "app.kubernetes.io/instance";
+/// Label of what Helm keeps of a release.
+pub const HELM: &str = "owner=helm";
+/// Label of what meshgate itself has written.
+pub const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "meshgate");
+
+/// What meshgate makes in its own namespace, by kind and name.
+pub const SECRETS: [(&str, &[&str]); 2] = [
+    ("Secret", &["meshgate-ca", "meshgate-tls"]),
+    ("Lease", &["meshgate-control"]),
+];
+
+/// Where objects of a kind are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In our namespace.
+    Home,
+    /// In any namespace.
+    Anywhere,
+    /// They have none.
+    Cluster,
+}
+
+/// A kind of object that an installation may consist of. All are v1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sort {
+    /// Its API group.
+    pub group: &'static str,
+    /// As objects spell it.
+    pub kind: &'static str,
+    /// As paths spell it.
+    pub plural: &'static str,
+    /// Where it is looked for.
+    pub place: Place,
+}
+
+impl Sort {
+    /// A Secret.
+    pub const SECRET: Self = sort("", "Secret", "secrets", Place::Home);
+    /// A Namespace: ours goes last.
+    pub const NAMESPACE: Self = sort("", "Namespace", "namespaces", Place::Cluster);
+
+    /// Whether this is the owner of the registration, which goes with that.
+    pub fn is_owner(self, name: &str) -> bool {
+        self.kind == "ClusterRole" && name == OWNER
+    }
+}
+
+const fn sort(group: &'static str, kind: &'static str, plural: &'static str, place: Place) -> Sort {
+    Sort {
+        group,
+        kind,
+        plural,
+        place,
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const PROMETHEUS: &str = "monitoring.coreos.com";
+
+/// All of them, in the order in which they go: what runs, what makes others, the rest, rights last.
+pub const SORTS: [Sort; 19] = [
+    sort("apps", "Deployment", "deployments", Place::Home),
+    sort("batch", "Job", "jobs", Place::Home),
+    sort(
+        "cert-manager.io",
+        "Certificate",
+        "certificates",
+        Place::Home,
+    ),
+    sort("cert-manager.io", "Issuer", "issuers", Place::Home),
+    sort(
+        "policy",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        Place::Home,
+    ),
+    sort(
+        "networking.k8s.io",
+        "NetworkPolicy",
+        "networkpolicies",
+        Place::Home,
+    ),
+    sort(
+        PROMETHEUS,
+        "ServiceMonitor",
+        "servicemonitors",
+        Place::Anywhere,
+    ),
+    sort(PROMETHEUS, "PodMonitor", "podmonitors", Place::Anywhere),
+    sort(
+        PROMETHEUS,
+        "PrometheusRule",
+        "prometheusrules",
+        Place::Anywhere,
+    ),
+    sort("", "Service", "services", Place::Home),
+    sort("", "ConfigMap", "configmaps", Place::Home),
+    sort("", "ResourceQuota", "resourcequotas", Place::Home),
+    Sort::SECRET,
+    sort("coordination.k8s.io", "Lease", "leases", Place::Home),
+    sort(RBAC, "RoleBinding", "rolebindings", Place::Anywhere),
+    sort(RBAC, "Role", "roles", Place::Anywhere),
+    sort(
+        RBAC,
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        Place::Cluster,
+    ),
+    sort(RBAC, "ClusterRole", "clusterroles", Place::Cluster),
+    sort("", "ServiceAccount", "serviceaccounts", Place::Home),
+];
+
+/// Whether meshgate itself makes objects of this kind.
+pub fn made_by_us(sort: Sort) -> bool {
+    SECRETS.iter().any(|(kind, _)| *kind == sort.kind)
+}
+
 /// The merge patch that takes our labels off a namespace; `None` if it has none.
 pub fn unlabel(labels: &BTreeMap<String, String>) -> Option<Value> {
     let ours = labels

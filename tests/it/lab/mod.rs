@@ -18,6 +18,8 @@ pub(super) mod registration;
 mod remains;
 mod rights;
 mod seen;
+mod status;
 mod switching;
+mod uninstall;
 mod view;
 mod view_memory;

@@ -84,6 +84,10 @@ pub(super) enum Home {
 
 /// What is known besides.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
 pub(super) struct Progress {
     /// Existing namespaces carry the labels that they should, and maybe more.
     pub(super) labelled: bool,

@@ -11,7 +11,7 @@ use crate::lab::harness::{Account, Guest, Lab, User, within};
 use crate::support::process::{authority, get, issue, write_pair};
 
 /// A meshgate that listens at one address and is registered by another.
-pub(super) struct Unreached<'l> {
+pub(crate) struct Unreached<'l> {
     lab: &'l Lab,
     listens: SocketAddr,
     pub(super) probes: SocketAddr,
@@ -21,7 +21,7 @@ pub(super) struct Unreached<'l> {
 impl<'l> Unreached<'l> {
     /// Starts one that is registered by its own address, and is not reached by that for another
     /// reason, or by another.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         lab: &'l Lab,
         configuration: &str,
         certs: &Path,
@@ -62,7 +62,7 @@ impl<'l> Unreached<'l> {
     }
 
     /// Opens a way from where it is called to where it listens, until that is dropped.
-    pub(super) async fn way(&self) -> JoinSet<()> {
+    pub(crate) async fn way(&self) -> JoinSet<()> {
         let listener = TcpListener::bind(self.called).await.unwrap();
         let to = self.listens;
         let mut tasks = JoinSet::new();

@@ -1,7 +1,7 @@
 //! The registration as a real API server has it: written in order, armed when reached, kept, and
 //! taken away again.
 
-mod arming;
+pub(super) mod arming;
 mod keeping;
 mod labels;
 mod mirror;

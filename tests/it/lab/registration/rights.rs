@@ -65,6 +65,8 @@ async fn an_uninstall_without_a_right_says_which_and_leaves_no_glass_broken() {
     assert_eq!(lab.get(&gate()).await, None);
 
     allow(&lab, "labels", &["get"], &["patch"]).await;
+    let everything = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]);
+    lab.allow_alice("looks", &everything).await;
     let remains = async || lab.remains().await;
     assert_eq!(remains().await.len(), 2, "a label, and the owner");
     let again = Command::new(env!("CARGO_BIN_EXE_meshgate"))

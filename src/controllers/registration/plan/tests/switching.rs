@@ -180,6 +180,7 @@ fn a_policy_that_was_changed_is_proved_anew() {
 
 /// A switch can be turned back at any time, with or without being reached.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "drawn one by one")]
 struct Step {
     by_policy: bool,
     other: bool,

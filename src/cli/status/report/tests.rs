@@ -1,0 +1,229 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::injector::Injectors;
+use crate::render::{self, Client, Enforcement, FailurePolicy, Settings};
+
+fn at(time: &str) -> Timestamp {
+    format!("2026-01-01T{time}Z").parse().unwrap()
+}
+
+/// What is registered for one injector, armed.
+fn registered(enforcement: Enforcement) -> Vec<Value> {
+    let text =
+        "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors: [{preset: linkerd}]\n";
+    let injectors = Injectors::from_yaml("test", text.as_bytes()).unwrap();
+    let settings = Settings {
+        failure_policy: FailurePolicy::Fail,
+        enforcement,
+        ..Settings::new(
+            Client::Url("https://127.0.0.1:8443".to_owned()),
+            "meshgate-system",
+        )
+    };
+    render::registration(&injectors, &settings).objects
+}
+
+fn pod(name: &str, component: &str, node: &str) -> Pod {
+    Pod {
+        name: name.to_owned(),
+        component: component.to_owned(),
+        ready: true,
+        ending: false,
+        node: node.to_owned(),
+        configuration: "1f2e".to_owned(),
+        image: "meshgate:0.1.0".to_owned(),
+    }
+}
+
+/// One in which all is well.
+fn fine() -> Observed {
+    let ca = || Ok(vec![("CN=ca".to_owned(), at("20:00:00"))]);
+    Observed {
+        now: at("12:00:00"),
+        registration: Ok(registered(Enforcement::Webhook)),
+        pods: Ok(vec![
+            pod("a", "serve", "one"),
+            pod("b", "serve", "two"),
+            pod("c", "control", "one"),
+        ]),
+        leader: Ok(Some(Leader {
+            holder: "c".to_owned(),
+            renewed: Some(at("11:59:55")),
+            holds: 15,
+        })),
+        serving: ca(),
+        trusted: ca(),
+        injectors: Ok(vec![Injector {
+            name: "linkerd".to_owned(),
+            state: "usable",
+            why: "1 of 1 endpoints".to_owned(),
+        }]),
+        refusals: Ok(Vec::new()),
+        said: None,
+    }
+}
+
+/// The texts of the rows of a grade.
+fn rows(seen: &Observed, grade: Grade) -> Vec<String> {
+    let rows = report(seen).into_iter();
+    let rows = rows.filter(|row| row.grade == grade);
+    rows.map(|row| format!("{}: {}", row.part, row.text))
+        .collect()
+}
+
+#[test]
+fn a_fine_one_has_no_findings_whoever_enforces() {
+    let seen = fine();
+    assert_eq!(rows(&seen, Grade::Finding), [""; 0]);
+    assert_eq!(rows(&seen, Grade::Unknown), [""; 0]);
+    assert!(rows(&seen, Grade::Good).contains(&"armed: 4 of 4 entries armed".to_owned()));
+    let policy = Observed {
+        registration: Ok(registered(Enforcement::Policy)),
+        ..fine()
+    };
+    assert_eq!(rows(&policy, Grade::Finding), [""; 0]);
+    assert!(rows(&policy, Grade::Good).contains(&"armed: 1 of 1 policies refuse".to_owned()));
+    assert!(rows(&policy, Grade::Fact)[0].contains("policies; the gate never blocks"));
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_one_finding() {
+    type Change = fn(&mut Observed);
+    let with = |change: Change| {
+        let mut seen = fine();
+        change(&mut seen);
+        rows(&seen, Grade::Finding)
+    };
+    let table: [(&str, Change); 12] = [
+        ("registration: there is none", |seen| {
+            seen.registration = Ok(Vec::new())
+        }),
+        ("NOT ARMED: 3 of 4 entries", |seen| {
+            let objects = seen.registration.as_mut().unwrap();
+            let check = objects.last_mut().unwrap();
+            check["webhooks"][0]["failurePolicy"] = json!("Ignore");
+        }),
+        ("nothing guards it", |seen| {
+            let objects = seen.registration.as_mut().unwrap();
+            objects.retain(|one| one["metadata"]["name"] != render::GUARD);
+        }),
+        ("its owner", |seen| {
+            drop(seen.registration.as_mut().unwrap().remove(0))
+        }),
+        ("replicas: 1 of 2 ready", |seen| {
+            seen.pods.as_mut().unwrap()[0].ready = false
+        }),
+        ("replicas: 2 of 2 ready, on 1 node", |seen| {
+            seen.pods.as_mut().unwrap()[0].node = "two".to_owned();
+        }),
+        ("different configurations: 1f2e, 3a4b", |seen| {
+            seen.pods.as_mut().unwrap()[0].configuration = "3a4b".to_owned();
+        }),
+        ("control: no pod", |seen| {
+            drop(seen.pods.as_mut().unwrap().pop())
+        }),
+        ("leader: nobody: c was last heard of 1m 5s ago", |seen| {
+            seen.leader.as_mut().unwrap().as_mut().unwrap().renewed = Some(at("11:58:55"));
+        }),
+        ("served with: EXPIRED at 2026-01-01T11:00:00Z", |seen| {
+            seen.serving = Ok(vec![("CN=x".to_owned(), at("11:00:00"))]);
+        }),
+        ("linkerd not usable: 0 of 1", |seen| {
+            let one = &mut seen.injectors.as_mut().unwrap()[0];
+            (one.state, one.why) = ("not usable", "0 of 1".to_owned());
+        }),
+        ("said: meshgate said 2m ago: not reached", |seen| {
+            seen.said = Some(Said {
+                at: at("11:58:00"),
+                text: "not reached".to_owned(),
+                is_wrong: true,
+            });
+        }),
+    ];
+    for (expected, change) in table {
+        let found = with(change);
+        assert!(
+            found.len() == 1 && found[0].contains(expected),
+            "{expected}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn broken_glass_is_said_first_and_loudly() {
+    let mut seen = fine();
+    let note = crate::glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
+    for object in seen.registration.as_mut().unwrap() {
+        if object["webhooks"].is_array() {
+            let patch = crate::glass::open::configuration(object, &note)
+                .patch
+                .unwrap();
+            json_patch::merge(object, &patch);
+        }
+    }
+    let found = report(&seen);
+    assert_eq!(
+        (found[0].part, found[0].grade),
+        ("break-glass", Grade::Finding)
+    );
+    let expected = "GLASS IS BROKEN for everything until 2026-01-01T12:10:00Z, for 10m more: jane: x (Mutating";
+    assert!(found[0].text.starts_with(expected), "{:?}", found[0]);
+    assert!(rows(&seen, Grade::Finding)[1].contains("NOT ARMED: 0 of 4"));
+    seen.now = at("12:11:00");
+    assert!(report(&seen)[0].text.contains("OVERDUE since"));
+}
+
+#[test]
+fn what_may_not_be_seen_is_said_and_the_rest_too() {
+    let no = || "alice may not".to_owned();
+    let seen = Observed {
+        registration: Err(no()),
+        pods: Err(no()),
+        leader: Err(no()),
+        serving: Err(no()),
+        trusted: Err(no()),
+        injectors: Err(no()),
+        refusals: Err(no()),
+        ..fine()
+    };
+    assert_eq!(rows(&seen, Grade::Finding), [""; 0]);
+    assert_eq!(rows(&seen, Grade::Unknown).len(), 7);
+}
+
+#[test]
+fn the_newest_refusals_are_shown() {
+    let refusal = |minute: u8| Refusal {
+        owner: format!("ReplicaSet orders/{minute}"),
+        count: 3,
+        last: at(&format!("11:{minute}:00")),
+        message: "é".repeat(500),
+    };
+    let seen = Observed {
+        refusals: Ok((50..58).map(refusal).collect()),
+        ..fine()
+    };
+    let facts = rows(&seen, Grade::Fact);
+    assert!(
+        facts[1].starts_with("refusals: ReplicaSet orders/57 (3x, 3m ago): é"),
+        "{facts:?}"
+    );
+    assert_eq!(facts.last().unwrap(), "refusals: and 3 more");
+    assert!(facts.iter().all(|fact| fact.chars().count() < 220));
+}
+
+#[test]
+fn distances_are_short() {
+    for (seconds, text) in [
+        (-5, "0s"),
+        (0, "0s"),
+        (59, "59s"),
+        (60, "1m"),
+        (3_661, "1h 1m"),
+        (90_000, "1d 1h"),
+    ] {
+        let from = at("00:00:00");
+        let to = Timestamp::from_second(from.as_second() + seconds).unwrap();
+        assert_eq!(span(from, to), text);
+    }
+}
