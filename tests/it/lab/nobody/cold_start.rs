@@ -138,6 +138,9 @@ impl Scene {
             Some(())
         })
         .await;
+        for namespace in system {
+            self.were_never_refused(namespace).await;
+        }
         self.armed().await;
         self.applications_are_there().await;
         begin.elapsed()
@@ -185,6 +188,19 @@ impl Scene {
             .then_some(())
         })
         .await;
+    }
+
+    /// No controller was told by a webhook or a policy that there can be no pod.
+    async fn were_never_refused(&self, namespace: &str) {
+        let path =
+            format!("/api/v1/namespaces/{namespace}/events?fieldSelector=reason=FailedCreate");
+        let list = self.lab.get(&path).await.unwrap();
+        for event in list["items"].as_array().unwrap() {
+            let message = event["message"].as_str().unwrap_or_default();
+            let is_ours = ["webhook", "meshgate", "ValidatingAdmissionPolicy"];
+            let is_ours = is_ours.iter().any(|word| message.contains(word));
+            assert!(!is_ours, "{namespace}: {message}");
+        }
     }
 
     /// Every Deployment and DaemonSet of the namespace has all its pods, and they are ready.

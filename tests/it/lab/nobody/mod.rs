@@ -56,12 +56,20 @@ async fn with_a_policy() {
 
 #[tokio::test]
 #[ignore = "make bench-ha"]
-async fn bench() {
-    let mut rows = Vec::new();
-    for subject in [Subject::Webhook, Subject::Policy, Subject::Plain] {
-        rows.extend(all(subject, LARGE).await);
-    }
-    shows(&rows);
+async fn bench_webhooks() {
+    shows(&all(Subject::Webhook, LARGE).await);
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_policy() {
+    shows(&all(Subject::Policy, LARGE).await);
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_plain() {
+    shows(&all(Subject::Plain, LARGE).await);
 }
 
 async fn all(subject: Subject, size: Size) -> Vec<Row> {
