@@ -55,6 +55,16 @@ async fn with_a_policy() {
 }
 
 #[tokio::test]
+async fn cold_start_with_webhooks() {
+    starts_cold(Subject::Webhook, SMALL).await;
+}
+
+#[tokio::test]
+async fn cold_start_with_a_policy() {
+    starts_cold(Subject::Policy, SMALL).await;
+}
+
+#[tokio::test]
 #[ignore = "make bench-ha"]
 async fn bench_webhooks() {
     shows(&all(Subject::Webhook, LARGE).await);
@@ -70,6 +80,18 @@ async fn bench_policy() {
 #[ignore = "make bench-ha"]
 async fn bench_plain() {
     shows(&all(Subject::Plain, LARGE).await);
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_cold_start_webhooks() {
+    starts_cold(Subject::Webhook, LARGE).await;
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_cold_start_policy() {
+    starts_cold(Subject::Policy, LARGE).await;
 }
 
 async fn all(subject: Subject, size: Size) -> Vec<Row> {
@@ -92,10 +114,12 @@ async fn all(subject: Subject, size: Size) -> Vec<Row> {
     seen(frozen::run(&scene).await);
     seen(api_server::run(&scene).await);
     seen(lost_node::run(&scene, known).await);
-    if subject.is_ours() {
-        figures(&cold_start::run(&scene, size.cold_starts).await);
-    }
     rows
+}
+
+async fn starts_cold(subject: Subject, size: Size) {
+    let scene = Scene::start(subject, size.node_grace).await;
+    figures(&cold_start::run(&scene, size.cold_starts).await);
 }
 
 fn shows(rows: &[Row]) {
