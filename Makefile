@@ -18,10 +18,10 @@ test-no-lab: fmt lint doc ## The same without the tests against a real control p
 lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
 	@tests/lab/build $(PROGRAMS)
 
-lab-shell: lab ## A shell with kubectl, a control plane of its own and a registered meshgate; CMD='kubectl get nodes' runs that instead
-	@$(CARGO) build --quiet --locked --bins --example lab --example injector
-	@target/debug/examples/lab shell $(if $(CMD),-c "$$LAB_COMMAND")
-lab-shell: PROGRAMS = kubernetes kwok
+lab-shell: lab ## A shell with kubectl, a cluster of its own and a meshgate of three replicas; CMD='kubectl get nodes' runs that instead
+	@$(CARGO) build --quiet --locked --bins --example lab --example kubelet --example injector --example load
+	@target/debug/examples/lab shell --network $(if $(CMD),-c "$$LAB_COMMAND")
+lab-shell: PROGRAMS = kubernetes nft helm
 lab-shell: export LAB_COMMAND = $(value CMD)
 
 fmt: ## Formatting
@@ -60,6 +60,10 @@ bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon a
 	$(CARGO) build --locked --example lab --example injector --example bench-cluster
 	target/debug/examples/bench-cluster target/release/meshgate
 
+bench-ha: lab ## What a restart, a rotation, a lost node and a cold start cost those who create pods, beside a plain webhook
+	$(CARGO) build --locked --bins
+	$(CARGO) test --locked --test it -- --ignored --nocapture lab::nobody::bench
+
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run
 
@@ -75,5 +79,5 @@ load: ## The tests of replacement and of hostile clients, ten times as long, wit
 fidelity: lab ## What injectors do against what profiles say, on PAIRS=20000 random pairs each, with the counts
 	MESHGATE_FIDELITY_PAIRS=$(or $(PAIRS),20000) $(CARGO) test --locked --test it -- --nocapture lab::fidelity
 
-bless: ## Write the shipped JSON Schema and snapshots anew
-	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset
+bless: ## Write the shipped JSON Schema, manifests and snapshots anew (needs `make lab PROGRAMS=helm`)
+	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset lab::chart::rendered

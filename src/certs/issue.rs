@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 
 /// Clocks differ; a certificate made here and now must be valid on a node that is a bit behind.
-const BACKDATED: Duration = Duration::from_secs(60 * 60);
+pub(super) const BACKDATED: Duration = Duration::from_secs(60 * 60);
 
 /// A certificate that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,8 @@ pub struct IssueError(#[from] rcgen::Error);
 
 /// A certificate authority that can sign. Its key leaves it only by [`Authority::key_pem`].
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Issuer<'static, KeyPair>,
+    cert_pem: String,
 }
 
 /// What is wanted of a serving certificate.
@@ -56,14 +57,27 @@ impl Authority {
         params.distinguished_name = common_name(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        Ok(Self { issuer })
+        let key = KeyPair::generate()?;
+        let cert_pem = params.self_signed(&key)?.pem();
+        let issuer = Issuer::new(params, key);
+        Ok(Self { issuer, cert_pem })
+    }
+
+    /// Takes up a CA that was made before.
+    ///
+    /// # Errors
+    ///
+    /// When either is not PEM, or cannot be parsed. That they belong together is not looked at.
+    pub fn load(cert_pem: &str, key_pem: &str) -> Result<Self, IssueError> {
+        let issuer = Issuer::from_ca_cert_pem(cert_pem, KeyPair::from_pem(key_pem)?)?;
+        let cert_pem = cert_pem.to_owned();
+        Ok(Self { issuer, cert_pem })
     }
 
     /// The CA's certificate, PEM: what callers have to trust.
     #[must_use]
     pub fn cert_pem(&self) -> String {
-        self.issuer.pem()
+        self.cert_pem.clone()
     }
 
     /// The CA's private key, PEM. For those who keep a CA; a throw-away one is simply dropped.

@@ -1,12 +1,14 @@
 //! The commands: the only place that prints, and the only one with `anyhow`.
 //!
-//! Composition roots live here (`serve`): build, wire, run, drain. What a command decides is
+//! Composition roots live here (`serve`, `control`): build, wire, run, drain. What a command decides is
 //! decided elsewhere.
 
 mod break_glass;
 mod completions;
+mod control;
 mod explain;
 mod output;
+mod parts;
 mod render;
 mod serve;
 mod status;
@@ -52,6 +54,8 @@ pub struct Cli {
 enum Command {
     /// Answer admission reviews over HTTPS
     Serve(serve::ServeArgs),
+    /// Write what registers the serving replicas with their cluster, and keep it
+    Control(control::ControlArgs),
     /// Say what would become of the pods in a file, and why
     Explain(explain::ExplainArgs),
     /// Print what registers meshgate with a cluster, from a configuration alone
@@ -75,6 +79,7 @@ pub fn run() -> ExitCode {
     let done = match (&log, cli.command) {
         (Err(_), _) => Ok(Exit::CannotTell),
         (Ok(_), Command::Serve(args)) => serve::run(&args),
+        (Ok(_), Command::Control(args)) => control::run(&args),
         (Ok(_), Command::Explain(args)) => explain::run(&args),
         (Ok(_), Command::Render(form)) => render::run(&form),
         (Ok(_), Command::Status(args)) => status::run(&args),

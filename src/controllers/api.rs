@@ -42,10 +42,7 @@ impl CallError {
         let Self::Call { answer, .. } = self else {
             return None;
         };
-        if let kube::Error::Api(status) = &**answer {
-            return Some(status.code);
-        }
-        None
+        code(answer)
     }
 
     /// The object is not there (any more).
@@ -80,6 +77,14 @@ pub async fn call<T>(
         }),
         Err(_) => Err(CallError::Deadline { what: what() }),
     }
+}
+
+/// The HTTP status of the API server's answer, if there was one.
+pub fn code(error: &kube::Error) -> Option<u16> {
+    if let kube::Error::Api(status) = error {
+        return Some(status.code);
+    }
+    None
 }
 
 /// What an error says, once: the client's own text says everything twice.

@@ -2,20 +2,27 @@
 //!
 //! Knows nothing of HTTP. A new controller is a file or folder here and a row in `ALL`.
 //!
+//! - [`lease`]: which of several processes acts.
+//! - `runner`: runs the controllers, while it is this one.
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - [`certificates`]: the Secrets of CA and serving certificate, and what callers have to trust.
 //! - [`glass`]: breaks the glass and closes it, for `break-glass`.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
 pub mod api;
 pub mod args;
+pub mod certificates;
 pub mod event;
 pub mod glass;
 pub mod kind;
+pub mod lease;
 pub mod namespaces;
 mod pace;
 pub mod registration;
 pub mod removal;
+mod runner;
+pub mod trust;
 
 use std::sync::Arc;
 
@@ -26,9 +33,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::injector::Injectors;
-use crate::lifecycle::{Latch, Tasks};
+use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
+
+use self::lease::Fenced;
+use self::trust::Trust;
+
+pub use self::runner::start;
 
 /// What the controllers share.
 pub struct Context {
@@ -37,6 +49,8 @@ pub struct Context {
     form: Form,
     metrics: Arc<Metrics>,
     latch: Latch,
+    /// By what callers are to verify us; `None` until it is known.
+    trust: watch::Sender<Option<Trust>>,
     /// The mirror is as this configuration wants it.
     mirrored: watch::Sender<bool>,
     /// Existing namespaces have the labels that this configuration selects by.
@@ -55,32 +69,44 @@ pub struct Form {
     pub settings: Settings,
     /// How namespaces are labelled; found out from what the cluster serves if nobody says it.
     pub mirror: Option<MirrorForm>,
+    /// What the label `meshgate.io/configuration` of serving replicas says when they have the
+    /// configuration that is registered; replicas are not looked at if nobody says it.
+    pub configuration: Option<String>,
     /// Whether our namespace is created where it is missing: for development, where nothing else
     /// needs it.
     pub creates_home: bool,
+    /// Where certificates come from, and so what callers are to trust.
+    pub certificates: certificates::Settings,
 }
 
 impl Context {
     /// Writes what `injectors` need in this form. The latch says how far that is, and is always
     /// open: a server that nobody calls yet is no less able to answer.
     pub fn new(
-        client: Client,
+        client: Fenced,
         injectors: Arc<Injectors>,
         form: Form,
         (metrics, latch): (Arc<Metrics>, Latch),
     ) -> Self {
         latch.open_with("not written yet");
         Self {
-            client,
+            client: client.client(),
             injectors,
             form,
             metrics,
             latch,
+            trust: watch::Sender::new(None),
             mirrored: watch::Sender::new(false),
             labelled: watch::Sender::new(false),
             in_force: watch::Sender::new(false),
             unlabelled: watch::Sender::new(0),
         }
+    }
+
+    /// Somebody else acts from now on: what was said of the cluster is theirs to say.
+    fn is_over(&self) {
+        self.latch.open_with("kept by whoever leads");
+        self.metrics.registration_unknown();
     }
 }
 
@@ -93,14 +119,17 @@ pub(crate) fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// A controller: its name, and what runs until it is told to stop.
-type Controller = (
-    &'static str,
-    fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>,
-);
+/// What runs until it is told to stop.
+type Run = fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>;
+
+/// A controller: its name, and what it does.
+type Controller = (&'static str, Run);
 
 /// All controllers.
-const ALL: [Controller; 2] = [
+const ALL: [Controller; 3] = [
+    ("certificates", |context, stop| {
+        certificates::run(context, stop).boxed()
+    }),
     ("namespaces", |context, stop| {
         namespaces::run(context, stop).boxed()
     }),
@@ -108,12 +137,3 @@ const ALL: [Controller; 2] = [
         registration::run(context, stop).boxed()
     }),
 ];
-
-/// Starts all of them. They end when told to, and leave what they wrote where it is: a meshgate
-/// that is stopped must not open the gate.
-pub fn start(context: Context, tasks: &Tasks, stop: &CancellationToken) {
-    let context = Arc::new(context);
-    for (name, run) in ALL {
-        tasks.spawn(name, run(Arc::clone(&context), stop.clone()));
-    }
-}

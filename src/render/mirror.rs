@@ -15,7 +15,7 @@ use super::condition::Expr;
 use super::condition::cel::{self, Scope};
 use super::condition::chain::{Chain, Choice};
 use super::webhooks::{NAMESPACE_NAME, client_config};
-use super::{MIRROR, MirrorForm, Settings, excluded, metadata, path};
+use super::{MIRROR, MirrorForm, Settings, excluded, metadata, path, webhooks_metadata};
 
 /// How every mirrored label begins.
 pub const LABEL_PREFIX: &str = "meshgate.io/requires.";
@@ -260,7 +260,7 @@ fn webhook(injectors: &Injectors, settings: &Settings) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": metadata(MIRROR, settings),
+        "metadata": webhooks_metadata(MIRROR, settings),
         "webhooks": [{
             "name": MIRROR,
             "clientConfig": client_config(path::NAMESPACES, settings),

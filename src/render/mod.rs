@@ -74,6 +74,9 @@ pub const OWNER: &str = "meshgate";
 /// cannot be selected on.
 pub const OURS: &str = "app.kubernetes.io/managed-by=meshgate";
 
+/// Annotation by which cainjector of cert-manager knows what to write where.
+const INJECT_CA: &str = "cert-manager.io/inject-ca-from";
+
 /// Paths of the endpoints.
 pub mod path {
     /// The gate.
@@ -94,6 +97,9 @@ pub struct Settings {
     /// PEM of the CAs that our certificate is verified by; without them the API server uses its
     /// system's.
     pub ca_bundle: Option<String>,
+    /// `NAMESPACE/NAME` of the Certificate from which cainjector of cert-manager writes the bundle:
+    /// then it is none of our fields.
+    pub inject_ca_from: Option<String>,
     /// Of the entries that enforce: [`FailurePolicy::Ignore`] until armed.
     pub failure_policy: FailurePolicy,
     /// meshgate's own namespace, excluded as well.
@@ -114,6 +120,7 @@ impl Settings {
         Self {
             client,
             ca_bundle: None,
+            inject_ca_from: None,
             failure_policy: FailurePolicy::Ignore,
             namespace: namespace.to_owned(),
             owner_uid: None,
@@ -278,6 +285,15 @@ fn metadata(name: &str, settings: &Settings) -> Value {
             "name": OWNER,
             "uid": uid,
         }]);
+    }
+    metadata
+}
+
+/// Metadata of a webhook configuration: cainjector of cert-manager is told if it is to write there.
+fn webhooks_metadata(name: &str, settings: &Settings) -> Value {
+    let mut metadata = metadata(name, settings);
+    if let Some(certificate) = &settings.inject_ca_from {
+        metadata["annotations"] = json!({ (INJECT_CA): certificate });
     }
     metadata
 }

@@ -13,7 +13,7 @@ use super::condition::cel::Scope;
 use super::entries::{self, Entry, Limits};
 use super::exemptions;
 use super::{ASKED_FOR, CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
-use super::{REACH_ENTRY, REACH_LABEL, REQUIRED, excluded, metadata, path, reach};
+use super::{REACH_ENTRY, REACH_LABEL, REQUIRED, excluded, path, reach, webhooks_metadata};
 
 /// The label that the API server itself keeps on every namespace.
 pub(super) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -96,7 +96,7 @@ fn configuration(hook: Hook, webhooks: &[Value], settings: &Settings) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": hook.kind(),
-        "metadata": metadata(CONFIGURATION, settings),
+        "metadata": webhooks_metadata(CONFIGURATION, settings),
         "webhooks": webhooks,
     })
 }

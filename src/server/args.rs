@@ -114,7 +114,8 @@ impl ServerArgs {
     /// The address of probes and metrics.
     #[must_use]
     pub fn admin_listen(&self, placement: Placement) -> SocketAddr {
-        self.admin_listen.unwrap_or_else(|| placement.address(8080))
+        self.admin_listen
+            .unwrap_or_else(|| placement.admin_address())
     }
 
     /// The limits as given, with the defaults of `placement`.
@@ -139,6 +140,12 @@ impl ServerArgs {
 }
 
 impl Placement {
+    /// Where probes and metrics are served if nobody says it.
+    #[must_use]
+    pub fn admin_address(self) -> SocketAddr {
+        self.address(8080)
+    }
+
     fn address(self, port: u16) -> SocketAddr {
         let ip: IpAddr = match self {
             Self::Standalone => Ipv4Addr::LOCALHOST.into(),

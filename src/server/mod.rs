@@ -145,6 +145,10 @@ impl Server {
 
     /// Opens the latch when the listener answers, and then waits for ever.
     async fn prove_ready(&self) {
+        while self.pair.current().is_none() {
+            self.ready.close("waits for a certificate");
+            sleep(PROBE_PAUSE).await;
+        }
         while let Err(error) = probe::probe_own_listener(self.address, &self.pair).await {
             tracing::warn!(
                 error = with_causes(&error),

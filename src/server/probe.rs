@@ -99,7 +99,8 @@ impl ServerCertVerifier for Pinned {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.pair.current().chain().first() {
+        let pair = self.pair.current();
+        match pair.as_ref().and_then(|pair| pair.chain().first()) {
             Some(ours) if ours == end_entity => Ok(ServerCertVerified::assertion()),
             Some(_) | None => Err(CertificateError::ApplicationVerificationFailure.into()),
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
@@ -15,28 +15,35 @@ use crate::certs::pair::ServingPair;
 /// HTTP/2 as it is called in the TLS handshake.
 pub(super) const H2: &[u8] = b"h2";
 
-/// The serving pair of the moment. Clones are handles to the same one.
+/// The serving pair of the moment, if there is one yet. Clones are handles to the same one.
 ///
 /// Every handshake takes the pair that is live when it begins; connections that are open keep
-/// theirs. Swapping needs no lock and no restart.
+/// theirs. Swapping needs no lock and no restart. Before there is one, handshakes are refused, with
+/// an alert and at once: whoever calls may fare better elsewhere.
 #[derive(Clone)]
-pub struct LivePair(Arc<ArcSwap<ServingPair>>);
+pub struct LivePair(Arc<ArcSwapOption<ServingPair>>);
 
 impl LivePair {
     /// Begins with `pair`.
     #[must_use]
     pub fn new(pair: ServingPair) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(pair)))
+        Self(Arc::new(ArcSwapOption::from_pointee(pair)))
+    }
+
+    /// Begins with none.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self(Arc::new(ArcSwapOption::empty()))
     }
 
     /// Serves with `pair` from the next handshake on.
     pub fn swap(&self, pair: ServingPair) {
-        self.0.store(Arc::new(pair));
+        self.0.store(Some(Arc::new(pair)));
     }
 
     /// The pair that the next handshake gets: what is served, whatever may lie on a disk.
     #[must_use]
-    pub fn current(&self) -> Arc<ServingPair> {
+    pub fn current(&self) -> Option<Arc<ServingPair>> {
         self.0.load_full()
     }
 }
@@ -51,7 +58,7 @@ impl ResolvesServerCert for LivePair {
     // Whatever name is asked for: the API server asks for `svc.ns.svc`, or for none at all when
     // it calls an address, and there is only this one pair to answer with.
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load().certified_key())
+        Some(self.0.load().as_ref()?.certified_key())
     }
 }
 

@@ -370,6 +370,7 @@ fn help_is_what_it_was() {
     for (name, arguments) in [
         ("help", &["--help"][..]),
         ("help-serve", &["serve", "--help"]),
+        ("help-control", &["control", "--help"]),
         ("help-explain", &["explain", "--help"]),
         ("help-render", &["render", "--help"]),
         (

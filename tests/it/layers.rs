@@ -22,6 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
     (
         "controllers",
         &[
+            "certs",
             "cluster",
             "glass",
             "injector",
@@ -38,21 +39,30 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 23] = [
+const PURE: [&str; 32] = [
     "injector",
     "decision",
     "render",
     "glass",
     "yaml",
+    "certs/bundle.rs",
+    "certs/held.rs",
+    "certs/rotation",
+    "certs/swap.rs",
     "controllers/kind.rs",
+    "controllers/lease/plan",
+    "controllers/lease/record.rs",
     "controllers/pace.rs",
     "controllers/registration/bulletin.rs",
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
+    "controllers/registration/fleet.rs",
     "controllers/registration/narrowed.rs",
     "controllers/registration/policies.rs",
     "controllers/registration/plan",
     "controllers/registration/terms.rs",
+    "controllers/registration/trusting.rs",
+    "controllers/trust.rs",
     "controllers/namespaces/plan.rs",
     "controllers/removal/plan.rs",
     "cli/status/report",

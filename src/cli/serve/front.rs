@@ -7,11 +7,12 @@ use anyhow::Context;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
-use crate::certs::throwaway::{self, Names, Prepared};
+use crate::certs::throwaway::{self, Names};
 use crate::cli::Done;
 use crate::cli::output::Exit;
 use crate::cluster::live::Live;
 use crate::cluster::{Cluster, probe};
+use crate::controllers::certificates::secret::Place;
 use crate::decision::Readiness;
 use crate::metrics::{self, Metrics, WatchState};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
@@ -19,8 +20,9 @@ use crate::server::args::{Limits, Placement};
 use crate::server::tls::LivePair;
 use crate::server::{Server, bind, descriptors};
 
-use super::parts::Parts;
+use super::certificates::{Certificates, Following};
 use super::{ServeArgs, certificates, now};
+use crate::cli::parts::Parts;
 
 /// Listeners that are bound, and the certificate to serve with: whatever can go wrong with them does
 /// so before anything runs.
@@ -28,7 +30,7 @@ pub(super) struct Front {
     listener: TcpListener,
     admin_listener: TcpListener,
     limits: Limits,
-    certificates: Prepared,
+    certificates: Certificates,
 }
 
 /// A server that is complete and waits to be run. Probes are answered already.
@@ -36,7 +38,7 @@ pub(super) struct Ready {
     server: Server,
     admin: Admin,
     pair: LivePair,
-    certificates: Prepared,
+    certificates: Certificates,
 }
 
 /// Where the server can be reached.
@@ -47,16 +49,27 @@ pub(super) struct Addresses {
 }
 
 impl Front {
-    /// Binds the addresses and prepares the certificates.
-    pub(super) fn bind(args: &ServeArgs, placement: Placement) -> anyhow::Result<Self> {
+    /// Binds the addresses and prepares the certificates; those of a Secret come later.
+    pub(super) fn bind(
+        args: &ServeArgs,
+        placement: Placement,
+        secret: Option<Place>,
+    ) -> anyhow::Result<Self> {
         let listen = args.server.listen(placement);
         let listener = bind::bind(listen, "--listen")?;
+        let certificates = match secret {
+            Some(place) => Certificates::Secret(place),
+            None => {
+                let names = names(args, listen.ip());
+                Certificates::Files(throwaway::prepare(&args.certs_dir, names, now())?)
+            }
+        };
         let admin_listen = args.server.admin_listen(placement);
         Ok(Self {
             listener,
             admin_listener: bind::bind(admin_listen, "--admin-listen")?,
             limits: within_descriptors(args.server.limits(placement)),
-            certificates: throwaway::prepare(&args.certs_dir, names(args, listen.ip()), now())?,
+            certificates,
         })
     }
 
@@ -69,7 +82,10 @@ impl Front {
     ) -> anyhow::Result<(Ready, Addresses)> {
         let metrics = Arc::clone(&parts.metrics);
         let admission = Admission::new(Arc::clone(cluster), live, Arc::clone(&metrics));
-        let pair = LivePair::new(self.certificates.pair.clone());
+        let pair = match &self.certificates {
+            Certificates::Files(files) => LivePair::new(files.pair.clone()),
+            Certificates::Secret(_) => LivePair::empty(),
+        };
         let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
         let health = Health::new(parts.latches.clone(), parts.shutdown.clone());
         let admin = admin::start(self.admin_listener, health, scrape);
@@ -93,7 +109,7 @@ impl Front {
 
 impl Ready {
     /// What is served with.
-    pub(super) fn certificates(&self) -> &Prepared {
+    pub(super) fn certificates(&self) -> &Certificates {
         &self.certificates
     }
 
@@ -107,13 +123,12 @@ impl Ready {
             stop,
         } = parts;
         let certificate = latches.add("certificate");
-        let follow_certificates = certificates::follow(
-            self.certificates,
-            self.pair,
+        let following = Following {
+            pair: self.pair,
             metrics,
-            certificate,
-            stop.clone(),
-        );
+            latch: certificate,
+        };
+        let follow_certificates = certificates::follow(self.certificates, following, stop.clone());
         tasks.spawn("certificates", follow_certificates);
         tasks.spawn("probes", probe::run(cluster, stop));
         tasks.spawn("https", self.server.run(shutdown.clone()));
@@ -152,7 +167,10 @@ fn within_descriptors(mut limits: Limits) -> Limits {
 
 fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
     Arc::new(move || {
-        metrics.serving_cert_not_after(pair.current().not_after().as_second());
+        let end = pair
+            .current()
+            .map_or(0, |pair| pair.not_after().as_second());
+        metrics.serving_cert_not_after(end);
         let store = cluster.read();
         let states = store.states();
         let ready = |readiness: &Readiness<'_>| matches!(readiness, Readiness::Usable(_));

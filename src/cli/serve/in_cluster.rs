@@ -16,14 +16,15 @@ use crate::cluster::live::Live;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
+use crate::controllers::certificates::secret::Place;
 use crate::injector::Injectors;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;
 
 use super::front::Front;
 use super::greeting::{self, in_cluster::Whereabouts};
-use super::parts::Parts;
 use super::{LOOKUP_DEADLINE, ServeArgs, registration};
+use crate::cli::parts::Parts;
 
 /// How often what `/readyz` and the log say of the view is worked out anew.
 const LOOK: Duration = Duration::from_millis(500);
@@ -87,7 +88,9 @@ async fn serve(
         Some(_) => Placement::Standalone,
         None => Placement::Cluster,
     };
-    let front = Front::bind(args, placement)?;
+    let secret = args.tls_secret.as_deref();
+    let secret = secret.map(|name| Place::new(&client, &args.namespace, name));
+    let front = Front::bind(args, placement, secret)?;
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.namespace)));
     let cluster = Arc::new(Cluster::new(store));
     let latches = start_view(&parts, &client, &cluster);
@@ -102,7 +105,7 @@ async fn serve(
         &cluster.read(),
         &started,
     ))?;
-    registration::start(args, client, &parts, (&cluster, ready.certificates()))?;
+    registration::start(args, client, &parts, (&cluster, ready.certificates()));
     let tell = tell(latches, Arc::clone(&cluster), parts.stop.clone());
     parts.tasks.spawn("view", tell);
     ready.run(parts, cluster).await

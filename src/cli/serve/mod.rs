@@ -7,7 +7,6 @@ mod certificates;
 mod front;
 mod greeting;
 mod in_cluster;
-mod parts;
 mod registration;
 mod standalone;
 
@@ -59,6 +58,15 @@ pub(super) struct ServeArgs {
     /// Folder of ca.crt, tls.crt and tls.key; throw-away ones are made there if there are none
     #[arg(long, value_name = "DIR", default_value = "certs")]
     certs_dir: PathBuf,
+
+    /// Serve with the certificate in this Secret of --namespace, and follow its changes: as a replica in
+    /// a cluster does
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["certs_dir", "standalone", "webhook_url"]
+    )]
+    tls_secret: Option<String>,
 
     /// meshgate's own namespace, whose pods are never looked at
     #[arg(

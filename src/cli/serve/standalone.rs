@@ -16,8 +16,8 @@ use crate::cluster::store::Store;
 use crate::server::args::Placement;
 
 use super::front::Front;
-use super::parts::Parts;
 use super::{LOOKUP_DEADLINE, ServeArgs, greeting};
+use crate::cli::parts::Parts;
 
 /// Serves what the files in `path` describe until it is told to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
@@ -36,7 +36,7 @@ pub(in crate::cli) fn problems(problems: &[folder::Problem]) -> anyhow::Error {
 
 async fn serve(args: &ServeArgs, path: &Path, folder: Folder, store: Store) -> Done {
     let parts = Parts::new()?;
-    let front = Front::bind(args, Placement::Standalone)?;
+    let front = Front::bind(args, Placement::Standalone, None)?;
     let view = parts.latches.add("view");
     let cluster = Arc::new(Cluster::new(store));
     cluster.mark_synced();

@@ -7,6 +7,7 @@ mod act;
 mod bulletin;
 mod contains;
 mod entries;
+mod fleet;
 mod glass;
 mod in_force;
 mod narrowed;
@@ -16,6 +17,7 @@ mod policies;
 mod reach;
 mod telling;
 mod terms;
+mod trusting;
 mod wake;
 
 use std::collections::BTreeSet;
@@ -31,12 +33,13 @@ use crate::render::{self, FailurePolicy, MirrorForm, REACH_ENTRY, Settings};
 use super::api::{self, CallError};
 use super::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
-use super::wall_clock;
-use super::{Context, registration::plan::Action};
+use super::trust::Trust;
+use super::{Context, registration::plan::Action, wall_clock};
 
 use self::bulletin::Bulletin;
+use self::fleet::{Fleet, Replicas};
 use self::in_force::InForce;
-use self::plan::{Home, Observed, Plan, Progress};
+use self::plan::{Hold, Home, Observed, Plan, Progress};
 use self::reach::Reach;
 use self::telling::url;
 use self::wake::Wake;
@@ -48,6 +51,8 @@ const BUNDLE: Duration = Duration::from_millis(50);
 /// How long all has to be there before what it replaces goes (another mirror, labels): API servers
 /// take up policies and webhooks from caches of their own.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long the last look may take, when it is told to stop.
+const LAST_LOOK: Duration = Duration::from_secs(3);
 /// The first pause after a call that failed; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest.
@@ -57,12 +62,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut keeper = Keeper::new(context);
     stop.run_until_cancelled(keeper.keep()).await;
+    if tokio::time::timeout(LAST_LOOK, keeper.leave())
+        .await
+        .is_err()
+    {
+        tracing::debug!("stopped before it was known whether our namespace is being deleted");
+    }
 }
 
 struct Keeper {
     context: Arc<Context>,
     labelled: watch::Receiver<bool>,
     unlabelled: watch::Receiver<usize>,
+    trust: watch::Receiver<Option<Trust>>,
     pace: Pace,
     reach: Reach,
     in_force: InForce,
@@ -75,13 +87,15 @@ struct Keeper {
     told: String,
     told_problem: String,
     armed: bool,
-    /// Entries are armed for another configuration, until we are reached.
-    waits: bool,
+    /// What the last plan left to be done later.
+    hold: Hold,
     /// Why we were not reached, at the last try.
     unreached: String,
     /// What is said of the state now, and whether somebody should look.
     said: Option<(String, bool)>,
     bulletin: Bulletin,
+    /// The serving replicas, if they are looked at.
+    fleet: Option<Fleet>,
 }
 
 /// When to look again.
@@ -97,6 +111,7 @@ impl Keeper {
         Self {
             labelled: context.labelled.subscribe(),
             unlabelled: context.unlabelled.subscribe(),
+            trust: context.trust.subscribe(),
             context,
             pace: Pace::default(),
             reach: Reach::default(),
@@ -108,14 +123,19 @@ impl Keeper {
             told: String::new(),
             told_problem: String::new(),
             armed: false,
-            waits: false,
+            hold: Hold::None,
             unreached: String::new(),
             said: None,
             bulletin: Bulletin::default(),
+            fleet: None,
         }
     }
 
     async fn keep(&mut self) {
+        // Nothing is written by which nobody could verify us.
+        if self.trust.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
         let mut wake: Option<Wake> = None;
         loop {
             let looked = self.look(&mut wake).await;
@@ -135,6 +155,16 @@ impl Keeper {
         }
     }
 
+    /// What is left to do when it is told to stop: nothing, as what is written stays. But whoever
+    /// deletes our namespace stops us as well, and may be quicker than the watch that tells of it.
+    async fn leave(&mut self) {
+        let context = Arc::clone(&self.context);
+        let namespace = &context.form.settings.namespace;
+        if let Ok(Home::Terminating) = observe::home(&context.client, namespace).await {
+            while let Ok(Next::Now) = self.look(&mut None).await {}
+        }
+    }
+
     /// Waits until there is a reason to look.
     async fn wait(&mut self, at: Instant, wake: Option<&mut Wake>) {
         let changed = async {
@@ -149,6 +179,7 @@ impl Keeper {
             // The sender is ours, so that it is never gone.
             _ = self.labelled.changed() => {}
             _ = self.unlabelled.changed() => {}
+            _ = self.trust.changed() => {}
         }
     }
 
@@ -161,13 +192,18 @@ impl Keeper {
         }
         let mut settings = self.settings(&served);
         if wake.as_ref().is_none_or(|wake| !wake.is_for(&served)) {
-            *wake = Some(Wake::new(&client, &settings.namespace, &served));
+            let has_fleet = self.context.form.configuration.is_some();
+            let home = (settings.namespace.as_str(), has_fleet);
+            *wake = Some(Wake::new(&client, home, &served));
         }
         let mut wanted = render::registration(&self.context.injectors, &settings).objects;
         let ids: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
         let mut observed = observe::objects_of(&client, &served, &ids).await?;
         let home = observe::home(&client, &settings.namespace).await?;
         observed.home = self.note_home(home);
+        let now = (self.context.form.certificates.clock)();
+        observed.note_covered(settings.ca_bundle.as_deref(), now);
+        self.look_at_fleet(&settings.namespace).await?;
         if let Some(uid) = observed.owner_uid() {
             settings.owner_uid = Some(uid.to_owned());
             wanted = render::registration(&self.context.injectors, &settings).objects;
@@ -218,12 +254,16 @@ impl Keeper {
             true => MirrorForm::Policy,
             false => MirrorForm::Webhook,
         };
-        Settings {
+        let mut settings = Settings {
             failure_policy: FailurePolicy::Fail,
             mirror: self.context.form.mirror.unwrap_or(found),
             writers: self.writers.clone(),
             ..self.context.form.settings.clone()
+        };
+        if let Some(trust) = &*self.trust.borrow() {
+            trust.enter(&mut settings);
         }
+        settings
     }
 
     fn progress(&self, proof: &str, force: Option<&str>) -> Progress {
@@ -234,18 +274,34 @@ impl Keeper {
             labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
             settled: self.is_settled(),
+            replicas: self.replicas(),
         }
+    }
+
+    fn replicas(&self) -> Replicas {
+        let fleet = self.fleet.as_ref();
+        fleet.map_or(Replicas::Equal, Fleet::replicas)
+    }
+
+    /// Looks whether the serving replicas have this configuration, if it is known how they say so.
+    async fn look_at_fleet(&mut self, namespace: &str) -> Result<(), CallError> {
+        if let Some(configuration) = &self.context.form.configuration {
+            let client = &self.context.client;
+            self.fleet = Some(observe::fleet(client, namespace, configuration).await?);
+        }
+        Ok(())
     }
 
     /// Remembers how far the plan says that all is, and lets the labels of namespaces follow.
     fn note_plan(&mut self, plan: &Plan) {
-        self.waits = plan.waits;
+        self.hold = plan.hold;
         if plan.mirrored {
             self.context.mirrored.send_replace(true);
         }
         let mut actions = plan.actions.iter();
         let is_quiet = actions.all(|one| matches!(one, Action::Delete { .. }));
-        self.quiet_since = match is_quiet && self.armed {
+        let is_equal = self.replicas() == Replicas::Equal;
+        self.quiet_since = match is_quiet && self.armed && is_equal {
             true => self.quiet_since.or_else(|| Some(Instant::now())),
             false => None,
         };
@@ -363,7 +419,7 @@ impl Keeper {
                 self.context.latch.open_with(&state);
                 self.unreached = state;
                 if self.reach.failed(&why, Instant::now()) {
-                    let armed = match self.armed || self.waits {
+                    let armed = match self.armed || self.hold == Hold::Another {
                         true => {
                             "what is armed stays armed: pods that require an injector are REFUSED"
                         }

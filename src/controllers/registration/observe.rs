@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
@@ -12,6 +12,7 @@ use crate::controllers::kind::{Id, Kind};
 use crate::render::OURS;
 use crate::render::OWNER;
 
+use super::fleet::{CONFIGURATION_LABEL, Fleet, Replica, SERVING};
 use super::plan::{Home, Observed};
 
 /// Reads all objects that carry our label, and those of the names that are wanted in case somebody
@@ -76,4 +77,34 @@ pub(super) async fn home(client: &Client, namespace: &str) -> Result<Home, CallE
         Some(None) => Home::Active,
         Some(Some(_)) => Home::Terminating,
     })
+}
+
+/// Reads whether the serving replicas have this configuration.
+///
+/// # Errors
+/// The API server cannot be asked.
+pub(super) async fn fleet(
+    client: &Client,
+    namespace: &str,
+    configuration: &str,
+) -> Result<Fleet, CallError> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let params = ListParams::default().labels(SERVING);
+    let what = || format!("cannot list the serving replicas in namespace {namespace}");
+    let pods = call(what, api.list(&params)).await?;
+    let replicas: Vec<Replica> = pods.into_iter().map(replica).collect();
+    Ok(Fleet::of(&replicas, configuration))
+}
+
+fn replica(pod: Pod) -> Replica {
+    let status = pod.status.unwrap_or_default();
+    let mut labels = pod.metadata.labels.unwrap_or_default();
+    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let mut conditions = status.conditions.unwrap_or_default().into_iter();
+    Replica {
+        name: pod.metadata.name.unwrap_or_default(),
+        configuration: labels.remove(CONFIGURATION_LABEL),
+        is_ready: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
+        is_gone: has_ended || pod.metadata.deletion_timestamp.is_some(),
+    }
 }

@@ -12,8 +12,9 @@ use crate::injector::spec::Mode;
 use crate::render::{self, CONFIGURATION, Enforcement, Settings};
 
 use super::bulletin::News;
+use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
-use super::plan::Observed;
+use super::plan::{Hold, Observed};
 use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, RESYNC, entries, policies};
 
 impl Keeper {
@@ -64,7 +65,7 @@ impl Keeper {
 
     /// Notes which entries somebody has narrowed.
     pub(super) fn note_narrowed(&self, observed: &Observed, wanted: &[Value]) -> Vec<Narrowed> {
-        let narrowed: Vec<Narrowed> = match self.waits {
+        let narrowed: Vec<Narrowed> = match self.hold == Hold::Another {
             // What is live was written for another configuration.
             true => Vec::new(),
             false => wanted
@@ -86,6 +87,14 @@ impl Keeper {
         (armed, all): (usize, usize),
         settings: &Settings,
     ) -> Option<(String, bool)> {
+        if self.hold == Hold::First {
+            let why = "nothing is written before a serving replica is ready";
+            return Some((why.to_owned(), false));
+        }
+        if self.hold == Hold::Another && self.reach.is_proven(&render::reach::proof(settings)) {
+            let why = "armed for another configuration, until all serving replicas have this one";
+            return Some((why.to_owned(), false));
+        }
         let counted = format!("armed: {armed} of {all} entries");
         let is_policy = settings.enforcement == Enforcement::Policy;
         if !self.is_to_enforce() {
@@ -103,7 +112,7 @@ impl Keeper {
         }
         let is_labelled = *self.labelled.borrow();
         let waiting = "waiting for the labels of existing namespaces".to_owned();
-        (!is_labelled && !self.waits).then_some((waiting, false))
+        (!is_labelled && self.hold == Hold::None).then_some((waiting, false))
     }
 
     /// Says how far the registration is, and what keeps it from being as it is wanted, if that is
@@ -123,10 +132,14 @@ impl Keeper {
             narrowed.map(|names| format!("asked about fewer pods than wanted: {names}")),
             (unlabelled > 0).then(|| format!("{unlabelled} namespaces without their label")),
         ];
-        let but: Vec<String> = but.into_iter().flatten().collect();
+        let mut but: Vec<String> = but.into_iter().flatten().collect();
+        let is_kept_back = !but.is_empty();
+        // That is what a rollout looks like: nothing to warn of.
+        let remark = self.fleet.as_ref().and_then(Fleet::remark);
+        but.extend(remark.map(|remark| remark.to_string()));
         match state {
             Some((state, is_bad)) => {
-                let is_bad = is_bad || !but.is_empty();
+                let is_bad = is_bad || is_kept_back;
                 self.tell([vec![state], but].concat().join("; "), is_bad);
             }
             None if self.unreached.is_empty() => {}

@@ -1,9 +1,9 @@
-//! Says when it is time to look: one of our objects, or our namespace, has changed.
+//! Says when it is time to look: one of our objects, our namespace, or a serving replica has changed.
 
 use std::collections::BTreeSet;
 
 use futures::stream::{SelectAll, StreamExt, select_all};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DynamicObject, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
@@ -14,6 +14,8 @@ use crate::controllers::kind::Kind;
 use crate::render::OURS;
 use crate::render::OWNER;
 
+use super::fleet::SERVING;
+
 /// The watches.
 pub(super) struct Wake {
     served: BTreeSet<Kind>,
@@ -21,8 +23,13 @@ pub(super) struct Wake {
 }
 
 impl Wake {
-    /// Watches our objects of the kinds that are served, and our namespace.
-    pub(super) fn new(client: &Client, namespace: &str, served: &BTreeSet<Kind>) -> Self {
+    /// Watches our objects of the kinds that are served, our namespace, and, if they are looked at, the
+    /// replicas in it.
+    pub(super) fn new(
+        client: &Client,
+        (namespace, has_fleet): (&str, bool),
+        served: &BTreeSet<Kind>,
+    ) -> Self {
         let mut streams = Vec::new();
         for kind in served.iter().copied() {
             let config = if kind == Kind::ClusterRole {
@@ -39,6 +46,11 @@ impl Wake {
         let config = Config::default().fields(&format!("metadata.name={namespace}"));
         let stream = watcher(api, config).default_backoff();
         streams.push(stream.map(drop).boxed());
+        if has_fleet {
+            let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
+            let stream = watcher(api, Config::default().labels(SERVING)).default_backoff();
+            streams.push(stream.map(drop).boxed());
+        }
         Self {
             served: served.clone(),
             changes: select_all(streams),

@@ -163,6 +163,7 @@ async fn an_api_can_be_hidden() {
     let lab = Lab::own(Options {
         only: vec!["etcd", "kube-apiserver"],
         api_server_flags: WITHOUT_MUTATING_POLICIES.map(str::to_owned).to_vec(),
+        ..Options::default()
     })
     .await;
     assert!(!has(lab.get(group).await.unwrap()));

@@ -3,12 +3,15 @@
 
 pub(crate) mod harness;
 
+mod chart;
 mod control_plane;
 mod dapr;
 mod faults;
 mod fidelity;
 mod glass;
 mod istio;
+mod leader;
+mod nobody;
 mod readme;
 pub(super) mod registration;
 mod remains;

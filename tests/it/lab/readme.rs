@@ -85,7 +85,7 @@ fn fits(shown: &str, line: &str) -> bool {
 
 async fn in_lab_shell(script: &str) -> String {
     let mut shell = Command::new(example("lab"))
-        .arg("shell")
+        .args(["shell", "--network"])
         .env("SHELL", "/bin/sh")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,8 +1,10 @@
 //! A stand-in for a mesh's injector, for `make lab-shell`: it puts Linkerd's containers into every
 //! pod that carries meshgate's mark for it, and nothing else that Linkerd would.
 //!
-//! `injector ADDRESS CERTS_DIR`. Whether it counts as running is told by its Deployment in the lab,
-//! whose pods kwok plays; this process answers all the while.
+//! `injector ADDRESS CERTS_DIR [--inject=marked|all|nothing]`. Whether it counts as running is told by its Deployment in the lab,
+//! whose pods kwok plays; this process answers all the while. In a lab with a network it is what runs in
+//! those pods, and injects `all` that it is asked about, as Linkerd does; with `nothing` it is a webhook
+//! that says yes.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,12 +39,20 @@ struct Flags {
 )]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, address, certs] = arguments.as_slice() else {
-        return Err("usage: injector ADDRESS CERTS_DIR".into());
+    let usage = "usage: injector ADDRESS CERTS_DIR [--inject=marked|all|nothing]";
+    let (address, certs, inject) = match arguments.as_slice() {
+        [_, address, certs] => (address, certs, Inject::Marked),
+        [_, address, certs, inject] => match inject.as_str() {
+            "--inject=marked" => (address, certs, Inject::Marked),
+            "--inject=all" => (address, certs, Inject::All),
+            "--inject=nothing" => (address, certs, Inject::Nothing),
+            _ => return Err(usage.into()),
+        },
+        _ => return Err(usage.into()),
     };
     let address: SocketAddr = address.parse()?;
     let pair = throwaway::prepare(Path::new(certs), address.ip(), Timestamp::now())?.pair;
-    let router = Router::new().route("/", post(inject));
+    let router = Router::new().route("/", post(move |body| answers(body, inject)).get("alive"));
     tokio::runtime::Runtime::new()?.block_on(async move {
         let shutdown = Shutdown::on_signals()?;
         let tasks = Tasks::new(shutdown.clone());
@@ -58,21 +68,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
-async fn inject(body: Bytes) -> Response {
+/// What is injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inject {
+    /// What carries meshgate's mark.
+    Marked,
+    All,
+    Nothing,
+}
+
+async fn answers(body: Bytes, inject: Inject) -> Response {
     match serde_json::from_slice(&body) {
-        Ok(review) => ([(CONTENT_TYPE, "application/json")], answer(&review)).into_response(),
+        Ok(review) => {
+            let answer = answer(&review, inject);
+            ([(CONTENT_TYPE, "application/json")], answer).into_response()
+        }
         Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     }
 }
 
-fn answer(review: &Value) -> String {
+fn answer(review: &Value, inject: Inject) -> String {
     let pod = &review["request"]["object"];
     let mark = &pod["metadata"]["annotations"]["meshgate.io/admitted"];
     let is_marked = mark
         .as_str()
         .is_some_and(|mark| mark.split(',').any(|name| name == "linkerd"));
+    let is_injected = inject == Inject::All || inject == Inject::Marked && is_marked;
     let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
-    if is_marked {
+    if is_injected {
         let patch = json!(additions(pod)).to_string();
         response["patchType"] = json!("JSONPatch");
         response["patch"] = json!(STANDARD.encode(patch));

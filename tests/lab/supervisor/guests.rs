@@ -1,9 +1,7 @@
 //! Who else stands in the lab when a person comes: a stand-in for Linkerd's injector, and a
 //! meshgate that is registered and armed.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -13,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::control_plane::ControlPlane;
 use crate::control_plane::http::{self, Request};
 use crate::control_plane::process::{Launch, Process};
+use crate::network::install;
 use crate::stop::Stop;
 
 /// Whoever is not ready after this time will not be.
@@ -28,8 +27,8 @@ injectors:
 /// Where the guests were put.
 #[derive(Debug)]
 pub(crate) struct Guests {
-    /// Probes and metrics of meshgate.
-    pub(crate) probes: u16,
+    /// Probes and metrics of meshgate, where it is one process of this machine.
+    pub(crate) probes: Option<u16>,
     /// The folder of the programs `meshgate` and `lab`.
     pub(crate) programs: PathBuf,
 }
@@ -55,7 +54,25 @@ pub(crate) fn start(plane: &mut ControlPlane, stop: &Stop) -> Result<Guests> {
         let text = http::ask(probes, None, &request).unwrap_or_default();
         text.contains("readyz check passed") && all_are_armed(&text)
     })?;
-    Ok(Guests { probes, programs })
+    Ok(Guests {
+        probes: Some(probes),
+        programs,
+    })
+}
+
+/// In a lab with a network: meshgate by its chart, and an injector whose pods are real.
+///
+/// # Errors
+///
+/// Which of them could not be installed, and why.
+pub(crate) fn start_in_pods(plane: &mut ControlPlane, stop: &Stop) -> Result<Guests> {
+    let programs = programs()?;
+    install::install_for_people(plane)?;
+    install::install_meshgate(plane, stop)?;
+    Ok(Guests {
+        probes: None,
+        programs,
+    })
 }
 
 /// This program is among `examples` of what cargo has built.
@@ -63,7 +80,7 @@ fn programs() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let programs = own.parent().and_then(Path::parent);
     let programs = programs.context("this program is nowhere")?;
-    for program in ["meshgate", "examples/injector"] {
+    for program in ["meshgate", "examples/injector", "examples/load"] {
         if !programs.join(program).exists() {
             bail!(
                 "{} is missing: run `make lab-shell`",
@@ -84,7 +101,7 @@ fn start_injector(plane: &mut ControlPlane, programs: &Path, port: u16, stop: &S
     let objects = include_str!("../injector/linkerd.yaml")
         .replace("PORT", &port.to_string())
         .replace("BUNDLE", &bundle);
-    apply(plane, &objects)
+    plane.apply(&objects)
 }
 
 fn start_meshgate(
@@ -153,26 +170,6 @@ fn wait(
             bail!("{} was not ready within {PATIENCE:?}. {log}", process.name);
         }
         stop.pause()?;
-    }
-    Ok(())
-}
-
-fn apply(plane: &ControlPlane, objects: &str) -> Result<()> {
-    let mut kubectl = Command::new(plane.lab.join("bin/kubectl"))
-        .args(["apply", "--server-side", "--filename=-"])
-        .arg("--kubeconfig")
-        .arg(plane.kubeconfig("admin"))
-        .env("KUBECACHEDIR", plane.folder().join("kubectl"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("kubectl")?;
-    if let Some(mut input) = kubectl.stdin.take() {
-        input.write_all(objects.as_bytes())?;
-    }
-    let status = kubectl.wait()?;
-    if !status.success() {
-        bail!("kubectl apply ended with {status}, see above");
     }
     Ok(())
 }

@@ -8,7 +8,9 @@
 #![expect(clippy::print_stderr, reason = "a program of its own")]
 
 mod control_plane;
+mod folder;
 mod guests;
+mod network;
 mod orders;
 mod remains;
 mod shell;
@@ -22,6 +24,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use self::control_plane::ControlPlane;
+pub(crate) use self::folder::Folder;
 use self::stop::{Event, Stop};
 
 /// A real control plane on this machine, without containers.
@@ -46,6 +49,9 @@ enum Command {
     /// Wait for the end of standard input, then remove what a killed lab left (used by `run`)
     #[command(hide = true)]
     Watch { folder: PathBuf },
+    /// Let those outside reach the API server (used with `--network`)
+    #[command(hide = true)]
+    Forward(network::forward::Outside),
 }
 
 /// What is started, and how.
@@ -57,12 +63,29 @@ struct Options {
     /// One more flag for the API server, as in `--api-server-flag=--v=4`; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     api_server_flag: Vec<String>,
-    /// How many Nodes kwok plays
-    #[arg(long, default_value_t = 2)]
-    nodes: usize,
+    /// How many Nodes kwok plays [default: 2, or none with --network]
+    #[arg(long)]
+    nodes: Option<usize>,
+    /// In network namespaces of its own: with a service network, and with Nodes on which programs run
+    #[arg(long)]
+    network: bool,
+    /// How many Nodes there are on which programs run
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    real_nodes: u8,
+    /// After so many seconds of silence a Node is lost [default: as in production]
+    #[arg(long, value_name = "SECONDS")]
+    node_grace: Option<u64>,
+    #[command(flatten)]
+    inside: network::Inside,
     /// Where `make lab` has put the programs
     #[arg(long, default_value_os_t = built())]
     lab: PathBuf,
+}
+
+impl Options {
+    fn nodes(&self) -> usize {
+        self.nodes.unwrap_or(if self.network { 0 } else { 2 })
+    }
 }
 
 fn built() -> PathBuf {
@@ -70,9 +93,19 @@ fn built() -> PathBuf {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if let Command::Run(options) | Command::Shell { options, .. } = &command
+        && options.network
+        && !options.inside.is_given()
+        && let Err(error) = network::enter()
+    {
+        eprintln!("lab: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    let done = match command {
         Command::Run(options) => run(&options).map(|()| ExitCode::SUCCESS),
         Command::Shell { options, command } => shell::run(&options, command.as_deref()),
+        Command::Forward(ends) => network::forward::outside(&ends).map(|()| ExitCode::SUCCESS),
         Command::Watch { folder } => remains::watch(&folder).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::control_plane::ControlPlane;
 use crate::control_plane::http::{self, Request};
 use crate::control_plane::process::{Launch, Process};
+use crate::network;
 use crate::stop::Stop;
 
 /// One more process.
@@ -50,6 +51,9 @@ pub(crate) fn obey(plane: &mut ControlPlane, line: &str, stop: &Stop) -> Value {
 
 fn answer(plane: &mut ControlPlane, line: &str, stop: &Stop) -> Result<Value> {
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+    if let Some(answer) = network::orders::answer(plane, verb, rest) {
+        return answer;
+    }
     match verb {
         "status" => Ok(status(plane)),
         "compact" => compact(plane),

@@ -20,8 +20,11 @@ pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> 
     eprintln!("lab: starting a control plane");
     let begin = Instant::now();
     let mut plane = ControlPlane::start(options, &stop)?;
-    let guests = guests::start(&mut plane, &stop)?;
-    eprintln!("{}", greeting(options.nodes, begin.elapsed(), &guests));
+    let guests = match options.network {
+        true => guests::start_in_pods(&mut plane, &stop)?,
+        false => guests::start(&mut plane, &stop)?,
+    };
+    eprintln!("{}", greeting(options, begin.elapsed(), &guests));
     stop.leave_interrupts_to_others();
     let status = shell(&plane, &guests, command, &stop)?;
     plane.stop()?;
@@ -33,12 +36,27 @@ pub(crate) fn run(options: &Options, command: Option<&str>) -> Result<ExitCode> 
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn greeting(nodes: usize, took: Duration, guests: &Guests) -> String {
+fn greeting(options: &Options, took: Duration, guests: &Guests) -> String {
+    let nodes = match options.network {
+        true => format!(
+            "kube-proxy, {} Nodes that are network namespaces (meshgate's and the injector's pods on them are\nreal processes, all others are only said to run), and a meshgate of three replicas, installed by Helm,\nthat is registered and armed.",
+            options.real_nodes
+        ),
+        false => format!(
+            "{} Nodes that kwok plays (pods on them become Running; nothing really runs), and a meshgate that\nis registered and armed.",
+            options.nodes()
+        ),
+    };
+    let probes = match guests.probes {
+        Some(port) => format!("curl 'http://127.0.0.1:{port}/readyz?verbose'   # and /metrics"),
+        None => "load orders --seconds 20 & kubectl -n meshgate-system rollout restart deployment meshgate; wait\n  \
+                 # what becomes of pods that are created meanwhile"
+            .to_owned(),
+    };
     format!(
         "
-A Kubernetes control plane runs here, started in {:.1} s: etcd, API server, controller manager,
-scheduler, {nodes} Nodes that kwok plays (pods on them become Running; nothing really runs), and a
-meshgate that is registered and armed. It looks after linkerd, whose injector is scaled to zero.
+A Kubernetes control plane runs here, started in {:.1} s: etcd, API server, controller manager, scheduler,
+{nodes} It looks after linkerd, whose injector is scaled to zero.
 kubectl is set up. All of it is yours alone; when this shell ends, it is gone, and what you have
 started from it as well.
 
@@ -50,11 +68,10 @@ started from it as well.
   kubectl -n orders get pods --watch              # there they are
 
   meshgate --help                                 # the same meshgate, with its tools
-  curl 'http://127.0.0.1:{probes}/readyz?verbose'   # and /metrics
+  {probes}
   ls $MESHGATE_LAB_FOLDER/logs                    # a log per component
 ",
         took.as_secs_f32(),
-        probes = guests.probes,
     )
 }
 
@@ -95,7 +112,9 @@ fn shell(
 
 fn path(plane: &ControlPlane, guests: &Guests) -> Result<std::ffi::OsString> {
     let rest = std::env::var_os("PATH").unwrap_or_default();
-    let first = [plane.lab.join("bin"), guests.programs.clone()];
+    // `load` is among the examples.
+    let examples = guests.programs.join("examples");
+    let first = [plane.lab.join("bin"), guests.programs.clone(), examples];
     let all = first.into_iter().chain(std::env::split_paths(&rest));
     Ok(std::env::join_paths(all)?)
 }

@@ -17,12 +17,13 @@ use crate::injector::profile::ServiceName;
 use crate::injector::spec::Mode;
 
 use super::super::output;
+use super::certificates::Certificates;
 use super::front::Addresses;
 
 /// A server that has started: what it serves with, and where.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Started<'p> {
-    pub(super) certificates: &'p Prepared,
+    pub(super) certificates: &'p Certificates,
     pub(super) addresses: Addresses,
 }
 
@@ -46,17 +47,24 @@ impl Lines {
         self.push("check", &format!("https://{gate}/validate/pods"));
         let admin = url(addresses.admin);
         self.push("probes", &format!("http://{admin}/readyz?verbose"));
-        let made = match certificates.origin {
-            Origin::Found => "found there",
-            Origin::Made => "made just now",
-            Origin::MadeAnew => "made anew just now",
-        };
-        let until = certificates.pair.not_after().strftime("%Y-%m-%d");
-        let ca = match &certificates.ca_path {
-            Some(ca) => format!("{} ({made}, valid until {until})", ca.display()),
-            None => format!("that of {}", certificates.cert_path.display()),
+        let ca = match certificates {
+            Certificates::Files(files) => ca_of(files),
+            Certificates::Secret(place) => format!("that of Secret {place}"),
         };
         self.push("CA", &ca);
+    }
+}
+
+fn ca_of(files: &Prepared) -> String {
+    let made = match files.origin {
+        Origin::Found => "found there",
+        Origin::Made => "made just now",
+        Origin::MadeAnew => "made anew just now",
+    };
+    let until = files.pair.not_after().strftime("%Y-%m-%d");
+    match &files.ca_path {
+        Some(ca) => format!("{} ({made}, valid until {until})", ca.display()),
+        None => format!("that of {}", files.cert_path.display()),
     }
 }
 

@@ -23,7 +23,7 @@ pub(in crate::cli::serve) fn text(
         lines.push("note", &note);
     }
     lines.push_started(started);
-    let ca = started.certificates.ca_path.as_deref();
+    let ca = started.certificates.ca_path();
     let (verb, review) = match review(path) {
         Some(review) => ("Try", review),
         None => ("Send an AdmissionReview", PathBuf::from("REVIEW.json")),

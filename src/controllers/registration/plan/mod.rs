@@ -5,9 +5,11 @@
 //! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
 //! there already is put right at any time; the order is that of creation.
 //!
+//! Nothing at all is written before somebody is there to be called (case 76).
+//!
 //! Where entries are armed for another configuration, nothing is written but what it takes to be
-//! reached; then the mirror, (labels that are added), and the entries, armed at once. Labels that
-//! the other one selected by go last.
+//! reached; once we are, and all serving replicas have this one, the mirror, (labels that are added),
+//! and the entries, armed at once. Labels that the other one selected by go last.
 //!
 //! Where policies are to make the guarantee and webhooks do, nothing but policies is written until
 //! they are in force; then entries are loosened, and what only refused as a webhook goes. The other
@@ -15,7 +17,7 @@
 //!
 //! Glass that somebody broke until a time is mended when that has come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -25,7 +27,8 @@ use crate::glass::{self, Note};
 use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
 
 use super::contains::contains;
-use super::{entries, policies, terms};
+use super::fleet::Replicas;
+use super::{entries, policies, terms, trusting};
 
 /// What is in the cluster.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +37,9 @@ pub(super) struct Observed {
     pub(super) objects: BTreeMap<Id, Value>,
     /// Our own namespace.
     pub(super) home: Home,
+    /// Values of `caBundle` in what is live whose CAs are all in the wanted one, as far as they have
+    /// not expired.
+    pub(super) covered: BTreeSet<String>,
 }
 
 impl Observed {
@@ -89,6 +95,8 @@ pub(super) struct Progress {
     pub(super) reached: bool,
     /// What is there of the mirror has been there for long enough to be in force.
     pub(super) settled: bool,
+    /// Who is there to be called.
+    pub(super) replicas: Replicas,
     /// The policies that are wanted are in force as they are there, and have been for a while.
     pub(super) in_force: bool,
     /// What time it is.
@@ -131,8 +139,21 @@ pub(super) struct Plan {
     pub(super) hands_off: Vec<Id>,
     /// The mirror is as it is wanted, or left alone.
     pub(super) mirrored: bool,
-    /// Entries stay armed for another configuration until we are reached.
-    pub(super) waits: bool,
+    /// What is not done yet, and for what it waits.
+    pub(super) hold: Hold,
+}
+
+/// What is held back as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Nothing.
+    #[default]
+    None,
+    /// All of it, until a replica can be called.
+    First,
+    /// Entries stay armed for another configuration, until we are reached and all replicas have this
+    /// one.
+    Another,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
@@ -140,6 +161,10 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     let mut plan = Plan::default();
     if matches!(observed.home, Home::Terminating | Home::Withdrawn) {
         plan.actions = withdrawal(observed);
+        return plan;
+    }
+    if progress.replicas == Replicas::NoneReady && !has_begun(observed, wanted) {
+        plan.hold = Hold::First;
         return plan;
     }
     if observed.home == Home::Wanted {
@@ -150,15 +175,16 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         return plan;
     }
     let by_policy = policies::are_wanted(wanted);
-    if by_policy && !progress.in_force && policies::are_webhooks_armed(observed) {
-        plan.only_policies(observed, wanted);
+    let is_everywhere = progress.replicas == Replicas::Equal;
+    // Policies need nobody to be reached.
+    let may_change = is_everywhere && (by_policy || progress.reached);
+    if !may_change && wanted.iter().any(|object| is_of_another(observed, object)) {
+        plan.hold = Hold::Another;
+        plan.only_to_be_reached(observed, wanted);
         return plan;
     }
-    plan.waits = !by_policy
-        && !progress.reached
-        && wanted.iter().any(|object| is_of_another(observed, object));
-    if plan.waits {
-        plan.only_to_be_reached(observed, wanted);
+    if by_policy && !progress.in_force && policies::are_webhooks_armed(observed) {
+        plan.only_policies(observed, wanted);
         return plan;
     }
     let missing: Vec<Id> = wanted
@@ -166,6 +192,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         .filter_map(Id::of)
         .filter(|id| !observed.objects.contains_key(id))
         .collect();
+    // What is armed for this very configuration is put back whatever the replicas have.
+    let is_in_turn = is_everywhere || is_armed(observed, wanted);
     plan.mirrored = observed.owner_uid().is_some();
     for object in wanted {
         let Some(id) = Id::of(object) else { continue };
@@ -178,14 +206,15 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             plan.hands_off.push(id);
             continue;
         }
-        let Some(object) = proving(object, observed, wanted) else {
+        let Some(target) = proving(object, observed, wanted) else {
             continue;
         };
         // Nothing is armed where policies enforce, and they are in force.
-        let is_of_another = is_of_another(observed, &object);
         let is_pods = by_policy && id.name != MIRROR;
-        let may_arm = is_pods || may_arm(&id, progress, &missing, is_of_another);
-        let object = prepared(&object, live, may_arm);
+        let is_of_another = is_of_another(observed, &target);
+        let may_arm = is_in_turn && may_arm(&id, progress, &missing, is_of_another);
+        let mut object = prepared(&target, live, is_pods || may_arm);
+        trusting::widen(&mut object, &target, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
         }
@@ -193,7 +222,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.actions.push(apply(id, object, live));
     }
     let is_guaranteed = progress.settled && (!by_policy || progress.in_force);
-    if plan.actions.is_empty() && missing.is_empty() && is_guaranteed {
+    let is_all = plan.actions.is_empty() && missing.is_empty() && is_guaranteed;
+    if is_all && is_everywhere {
         plan.actions = stale(observed, wanted);
     }
     plan
@@ -234,8 +264,10 @@ impl Plan {
             } else if id.kind == Kind::ClusterRole && live.is_none() {
                 self.actions.push(apply(id, object.clone(), None));
             } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
-                let mut object = object.clone();
+                let wanted = object;
+                let mut object = wanted.clone();
                 entries::keep(&mut object, live.unwrap_or(&Value::Null));
+                trusting::widen(&mut object, wanted, &observed.covered);
                 if !live.is_some_and(|live| contains(live, &object)) {
                     self.actions.push(apply(id, object, live));
                 }
@@ -270,6 +302,20 @@ fn is_of_another(observed: &Observed, object: &Value) -> bool {
     entries::note(&mut object);
     let live = Id::of(&object).and_then(|id| observed.objects.get(&id));
     live.is_some_and(|live| entries::is_of_another(live, &object))
+}
+
+/// Whether any of it is there already. The owner may be whoever's who installed us.
+fn has_begun(observed: &Observed, wanted: &[Value]) -> bool {
+    let mut ids = wanted.iter().filter_map(Id::of);
+    ids.any(|id| id.kind != Kind::ClusterRole && observed.objects.contains_key(&id))
+}
+
+/// Whether something is armed for this configuration.
+fn is_armed(observed: &Observed, wanted: &[Value]) -> bool {
+    wanted.iter().any(|object| {
+        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
+        entries::armed(object, live).0 > 0
+    })
 }
 
 /// The object as it can be written now.

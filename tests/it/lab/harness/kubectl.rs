@@ -8,12 +8,14 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::supervisor::built;
-use super::{Lab, PATIENCE};
+use super::{Account, Lab, PATIENCE};
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Admin,
+    /// The admin under the name of [`Account::Development`], whom the guard lets pass.
+    Writer,
     /// May do nothing until a role is bound to user `alice`.
     Alice,
 }
@@ -37,7 +39,7 @@ impl Outcome {
 impl Lab {
     pub(crate) fn kubeconfig(&self, user: User) -> &Path {
         Path::new(self.supervisor.fact(match user {
-            User::Admin => "/kubeconfigs/admin",
+            User::Admin | User::Writer => "/kubeconfigs/admin",
             User::Alice => "/kubeconfigs/alice",
         }))
     }
@@ -49,9 +51,17 @@ impl Lab {
 
     /// Runs `kubectl` with that on its standard input.
     pub(crate) async fn kubectl_as(&self, user: User, arguments: &[&str], input: &str) -> Outcome {
+        let played = match user {
+            User::Writer => vec![
+                format!("--as={}", Account::Development.user()),
+                "--as-group=system:masters".to_owned(),
+            ],
+            User::Admin | User::Alice => Vec::new(),
+        };
         let mut child = Command::new(built().join("bin/kubectl"))
             .arg("--kubeconfig")
             .arg(self.kubeconfig(user))
+            .args(played)
             .args(arguments)
             // Discovery is cached there; the home folder is not ours.
             .env("KUBECACHEDIR", self.supervisor.folder().join("kubectl"))

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::guests::Guest;
-use super::{Lab, PATIENCE, User, within};
+use super::{Account, Lab, PATIENCE, User, within};
 use crate::support::process::get;
 
 /// A meshgate that was armed when it was started. One at a time: the registration is the cluster's.
@@ -38,7 +38,10 @@ impl<'l> Meshgate<'l> {
         let own = [
             (
                 "kubeconfig",
-                lab.kubeconfig(User::Admin).display().to_string(),
+                lab.kubeconfig_of(Account::Development)
+                    .await
+                    .display()
+                    .to_string(),
             ),
             ("config", file.display().to_string()),
             ("certs-dir", folder.join("certs").display().to_string()),

@@ -3,9 +3,12 @@
 //! In the shared one each test works in namespaces of its own. What is cluster-wide belongs to
 //! everybody: a test that changes it, or stops a component, takes [`Lab::alone`].
 
+mod accounts;
 mod call;
+mod control;
 mod dapr;
 mod guests;
+pub(crate) mod helm;
 mod istiod;
 mod kubectl;
 mod linkerd;
@@ -26,7 +29,9 @@ use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+pub(crate) use self::accounts::Account;
 pub(crate) use self::call::{Answer, Who};
+pub(crate) use self::control::{Control, HOME};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
 pub(crate) use self::istiod::Istiod;
@@ -34,7 +39,7 @@ pub(crate) use self::kubectl::{Outcome, User};
 pub(crate) use self::linkerd::LINKERD;
 pub(crate) use self::meshgate::Meshgate;
 pub(crate) use self::pods::{Injection, UNGUARDED, pod};
-pub(crate) use self::supervisor::{Options, Supervisor, example};
+pub(crate) use self::supervisor::{Network, Options, Supervisor, example};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -19,6 +19,15 @@ pub(crate) struct Options {
     pub(crate) only: Vec<&'static str>,
     /// More flags for the API server.
     pub(crate) api_server_flags: Vec<String>,
+    /// With a service network, and with Nodes on which programs run: `node1` to `node3`.
+    pub(crate) network: Option<Network>,
+}
+
+/// A service network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Network {
+    /// After so many seconds of silence a Node is lost; as in production if nothing is said.
+    pub(crate) node_grace: Option<u64>,
 }
 
 /// A running control plane. Dropped, it ends, and that is waited for.
@@ -89,11 +98,12 @@ impl Supervisor {
     pub(crate) fn keep_logs(&self) -> PathBuf {
         let name = self.folder().file_name().unwrap();
         let kept = built().join("logs").join(name);
-        fs::create_dir_all(&kept).unwrap();
-        for entry in fs::read_dir(self.folder().join("logs")).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), kept.join(entry.file_name())).unwrap();
-        }
+        // As the lab sees it: some of its logs may be on disks of its own.
+        let root = PathBuf::from(format!("/proc/{}/root", self.id()));
+        let logs = self.folder().join("logs");
+        let logs = root.join(logs.strip_prefix("/").unwrap());
+        copy_all(&logs, &kept);
+        copy_all(&root.join("run/small-disk"), &kept.join("node3"));
         kept
     }
 
@@ -110,6 +120,19 @@ impl Drop for Supervisor {
     }
 }
 
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).into_iter().flatten() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => copy_all(&entry.path(), &target),
+            kind if kind.is_file() => drop(fs::copy(entry.path(), target).unwrap()),
+            _ => {}
+        }
+    }
+}
+
 /// What `make lab` builds.
 pub(crate) fn built() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/lab")
@@ -120,6 +143,12 @@ fn command(options: &Options) -> Command {
     command.arg("run").arg("--lab").arg(built());
     if !options.only.is_empty() {
         command.arg("--only").arg(options.only.join(","));
+    }
+    if let Some(network) = options.network {
+        command.arg("--network");
+        if let Some(seconds) = network.node_grace {
+            command.arg(format!("--node-grace={seconds}"));
+        }
     }
     for flag in &options.api_server_flags {
         command.arg(format!("--api-server-flag={flag}"));
@@ -141,6 +170,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
         };
         let output = Command::new(env!("CARGO"))
             .args(["build", "--locked", "--example=lab", "--example=injector"])
+            .args(["--example=kubelet", "--example=load"])
             .args(["--profile", name])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::{CONFIG, INJECT, SECONDS, lab, paths, pod, version};
-use crate::lab::harness::{Guest, Lab, User, within};
+use crate::lab::harness::{Account, Guest, Lab, User, within};
 use crate::support::process::{authority, get, issue, write_pair};
 
 /// A meshgate that listens at one address and is registered by another.
@@ -35,7 +35,10 @@ impl<'l> Unreached<'l> {
         let flags = [
             (
                 "kubeconfig",
-                lab.kubeconfig(User::Admin).display().to_string(),
+                lab.kubeconfig_of(Account::Development)
+                    .await
+                    .display()
+                    .to_string(),
             ),
             ("config", config.display().to_string()),
             ("certs-dir", certs.display().to_string()),

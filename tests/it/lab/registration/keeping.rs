@@ -43,7 +43,7 @@ async fn what_is_changed_or_deleted_is_put_back_and_what_is_added_stays() {
 async fn deletions(lab: &Lab) {
     for path in paths().iter().skip(1) {
         let before = lab.get(path).await.unwrap();
-        lab.delete_as(User::Admin, path).await.ok();
+        lab.delete_as(User::Writer, path).await.ok();
         let back = becomes(lab, path, "is back", |object| uid(object) != uid(&before)).await;
         if path.contains("webhookconfigurations") {
             assert!(is_closed(&back), "{back}");
@@ -65,12 +65,12 @@ async fn additions(lab: &Lab) {
         {"op": "add", "path": format!("{first}/matchConditions/-"), "value": condition},
         {"op": "add", "path": "/webhooks/-", "value": entry},
     ]);
-    lab.patch_as(User::Admin, &gate(), &patch).await.ok();
+    lab.patch_as(User::Writer, &gate(), &patch).await.ok();
     let added = lab.get(&gate()).await.unwrap();
     // Now something of ours is changed, so that it has to be written.
     let open =
         json!([{"op": "replace", "path": format!("{first}/failurePolicy"), "value": "Ignore"}]);
-    lab.patch_as(User::Admin, &gate(), &open).await.ok();
+    lab.patch_as(User::Writer, &gate(), &open).await.ok();
     let written = becomes(lab, &gate(), "is closed again", |object| {
         is_closed(object) && version(object) > version(&added)
     })
@@ -91,11 +91,11 @@ async fn additions(lab: &Lab) {
     );
     // An addition alone is no reason to write; a change elsewhere makes it look.
     let label = json!([{"op": "replace", "path": "/metadata/labels/theirs", "value": "still"}]);
-    lab.patch_as(User::Admin, &gate(), &label).await.ok();
+    lab.patch_as(User::Writer, &gate(), &label).await.ok();
     let seen = lab.get(&gate()).await.unwrap();
     let open =
         json!([{"op": "replace", "path": format!("{first}/failurePolicy"), "value": "Ignore"}]);
-    lab.patch_as(User::Admin, &check(), &open).await.ok();
+    lab.patch_as(User::Writer, &check(), &open).await.ok();
     becomes(lab, &check(), "is closed again", is_closed).await;
     assert_eq!(version(&lab.get(&gate()).await.unwrap()), version(&seen));
 }
@@ -127,7 +127,7 @@ async fn bindings(lab: &Lab) {
         let selector = json!({"matchLabels": {"no": "such"}});
         let place = "/spec/matchResources/namespaceSelector";
         let patch = json!([{"op": "add", "path": place, "value": selector}]);
-        lab.patch_as(User::Admin, path, &patch).await.ok();
+        lab.patch_as(User::Writer, path, &patch).await.ok();
         becomes(lab, path, "holds everywhere again", |object| {
             object
                 .pointer(place)
@@ -172,7 +172,7 @@ async fn guard(lab: &Lab) {
     ]);
     lab.patch_as(User::Alice, &gate(), &broken).await.ok();
     // It looks at both: the other one is closed again, this one left alone.
-    lab.patch_as(User::Admin, &check(), &open).await.ok();
+    lab.patch_as(User::Writer, &check(), &open).await.ok();
     becomes(lab, &check(), "is closed again", is_closed).await;
     assert!(!is_closed(&lab.get(&gate()).await.unwrap()));
     let mended = json!([{"op": "remove", "path": glass}]);
@@ -219,7 +219,7 @@ async fn glass_is_broken_by_two_words(lab: &Lab) {
 async fn owner(lab: &Lab) {
     let role = &paths()[0];
     let old = lab.get(role).await.unwrap();
-    lab.delete_as(User::Admin, role).await.ok();
+    lab.delete_as(User::Writer, role).await.ok();
     let new = becomes(lab, role, "is back", |object| uid(object) != uid(&old)).await;
     for path in &paths()[1..] {
         becomes(lab, path, "has the new owner", |object| {
@@ -249,23 +249,21 @@ async fn our_namespace(lab: &Lab, meshgate: &Meshgate<'_>) {
     // A stray object of ours is deleted by the look that it brings about, which was had after the
     // namespace was gone: it does not come back by our doing, and nothing with it.
     let labels = json!({"app.kubernetes.io/managed-by": "meshgate"});
-    let stray = json!({"metadata": {"name": "stray.example.test", "labels": labels}});
+    let stray = json!({"metadata": {"name": "namespaces.meshgate.io", "labels": labels}});
     let gate = gate();
     let (all, _) = gate.rsplit_once('/').unwrap();
     lab.create(all, &stray).await.unwrap();
     within(SECONDS, "it has looked", async || {
-        let stray = lab.get(&format!("{all}/stray.example.test")).await;
+        let stray = lab.get(&format!("{all}/namespaces.meshgate.io")).await;
         stray.is_none().then_some(())
     })
     .await;
     assert_eq!(lab.get("/api/v1/namespaces/meshgate-system").await, None);
     // Somebody else may bring it back.
     assert!(lab.versions(&paths()).await.iter().all(Option::is_none));
-    lab.kubectl(&["create", "namespace", "meshgate-system"])
-        .await
-        .ok();
+    lab.grant().await;
     lab.is_closed().await;
     meshgate.order("stop").await;
-    lab.delete_as(User::Admin, &paths()[0]).await.ok();
+    lab.delete_as(User::Writer, &paths()[0]).await.ok();
     within(SECONDS, "the collector has taken all", gone).await;
 }

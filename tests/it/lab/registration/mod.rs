@@ -39,6 +39,7 @@ pub(super) async fn lab(more: &[&'static str], api_server_flags: &[&str]) -> Lab
             .iter()
             .map(|&flag| flag.to_owned())
             .collect(),
+        ..Options::default()
     })
     .await
 }

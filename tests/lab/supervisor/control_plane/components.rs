@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
+use anyhow::{Result, bail};
+
 use super::credentials::Credentials;
+use super::ports;
+use crate::network::MACHINE;
 
 /// One program of the control plane.
 #[derive(Clone, Debug)]
@@ -52,9 +56,12 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) const COUNT: usize = 6;
+    const COUNT: usize = 6;
 
-    pub(crate) fn new(ports: [u16; Self::COUNT]) -> Self {
+    /// Free ones, but for the API server's if that is `given`.
+    pub(crate) fn new(given: Option<u16>) -> Result<Self> {
+        let taken: Vec<u16> = given.into_iter().collect();
+        let found = ports::find(ports::COMPONENTS, Self::COUNT, &taken)?;
         let [
             etcd,
             etcd_peer,
@@ -62,15 +69,30 @@ impl Ports {
             controller_manager,
             scheduler,
             kwok,
-        ] = ports;
-        Self {
+        ] = found[..]
+        else {
+            bail!("there are no {} free ports", Self::COUNT)
+        };
+        Ok(Self {
             etcd,
             etcd_peer,
-            api_server,
+            api_server: given.unwrap_or(api_server),
             controller_manager,
             scheduler,
             kwok,
-        }
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn all(self) -> [u16; 6] {
+        [
+            self.etcd,
+            self.etcd_peer,
+            self.api_server,
+            self.controller_manager,
+            self.scheduler,
+            self.kwok,
+        ]
     }
 }
 
@@ -83,6 +105,10 @@ pub(crate) struct Place<'a> {
     pub(crate) lab: &'a Path,
     pub(crate) ports: Ports,
     pub(crate) credentials: &'a Credentials,
+    /// Whether it has a service network, and Nodes on which programs run.
+    pub(crate) network: bool,
+    /// After so many seconds of silence a Node is lost.
+    pub(crate) node_grace: Option<u64>,
 }
 
 /// All components, in the order of [`NAMES`].
@@ -129,7 +155,7 @@ fn etcd(place: &Place<'_>) -> Component {
 fn api_server(place: &Place<'_>) -> Component {
     let credentials = place.credentials;
     let etcd = format!("http://127.0.0.1:{}", place.ports.etcd);
-    Component {
+    let mut component = Component {
         name: API_SERVER,
         args: vec![
             flag("etcd-servers", etcd),
@@ -137,10 +163,6 @@ fn api_server(place: &Place<'_>) -> Component {
             flag("tls-cert-file", credentials.certificate()),
             flag("tls-private-key-file", credentials.key()),
             format!("--secure-port={}", place.ports.api_server),
-            "--bind-address=127.0.0.1".into(),
-            "--advertise-address=127.0.0.1".into(),
-            // Endpoints on a loopback address are refused, so the server must not write its own.
-            "--endpoint-reconciler-type=none".into(),
             "--service-cluster-ip-range=10.96.0.0/16".into(),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
             flag("service-account-key-file", credentials.account_public_key()),
@@ -161,13 +183,27 @@ fn api_server(place: &Place<'_>) -> Component {
             says: "ok",
             scheme: Scheme::Https,
         },
+    };
+    if place.network {
+        let address = format!("--advertise-address={MACHINE}");
+        component
+            .args
+            .extend(["--bind-address=0.0.0.0".into(), address]);
+    } else {
+        // Endpoints on a loopback address are refused, so the server must not write its own.
+        component.args.extend([
+            "--bind-address=127.0.0.1".into(),
+            "--advertise-address=127.0.0.1".into(),
+            "--endpoint-reconciler-type=none".into(),
+        ]);
     }
+    component
 }
 
 fn controller_manager(place: &Place<'_>) -> Component {
     let credentials = place.credentials;
     let config = credentials.kubeconfig("system:kube-controller-manager");
-    Component {
+    let mut component = Component {
         name: "kube-controller-manager",
         args: vec![
             flag("kubeconfig", &config),
@@ -198,7 +234,14 @@ fn controller_manager(place: &Place<'_>) -> Component {
             says: "replicaset-controller ok",
             scheme: Scheme::Https,
         },
+    };
+    if let Some(grace) = place.node_grace {
+        component.args.extend([
+            format!("--node-monitor-grace-period={grace}s"),
+            "--node-monitor-period=1s".into(),
+        ]);
     }
+    component
 }
 
 fn scheduler(place: &Place<'_>) -> Component {
@@ -231,7 +274,8 @@ fn kwok(place: &Place<'_>) -> Component {
         args: vec![
             flag("kubeconfig", place.credentials.kubeconfig("kwok")),
             flag("config", place.lab.join("kwok/stages.yaml")),
-            "--manage-all-nodes".into(),
+            // The others have a kubelet's stand-in, which is no fake.
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".into(),
             "--node-lease-duration-seconds=40".into(),
             format!("--server-address=127.0.0.1:{}", place.ports.kwok),
         ],

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,13 +17,15 @@ const LIFETIME: Duration = Duration::from_secs(7 * 86_400);
 
 /// Users and their groups. `alice` may do nothing until somebody binds a role to her.
 /// meshgate is not `admin`, or the guard of its registration could not tell them apart.
-pub(crate) const USERS: [(&str, &str); 6] = [
+pub(crate) const USERS: [(&str, &str); 8] = [
     ("admin", "system:masters"),
     ("alice", ""),
     ("meshgate", "system:masters"),
     ("system:kube-controller-manager", ""),
     ("system:kube-scheduler", ""),
     ("kwok", "system:masters"),
+    ("kube-proxy", "system:masters"),
+    ("kubelet", "system:masters"),
 ];
 
 /// The files, and what of them is wanted in memory.
@@ -64,7 +66,12 @@ impl Credentials {
         let request = Request {
             name: "kube-apiserver",
             dns_names: &["localhost".to_owned(), "kubernetes.default.svc".to_owned()],
-            addresses: &[IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            // Loopback; and in a lab with a network the machine, and the Service of the API.
+            addresses: &[
+                Ipv4Addr::LOCALHOST.into(),
+                Ipv4Addr::new(10, 0, 0, 1).into(),
+                Ipv4Addr::new(10, 96, 0, 1).into(),
+            ],
             lifetime: LIFETIME,
         };
         let issued = authority.issue(&request, now)?;

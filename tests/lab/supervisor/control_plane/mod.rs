@@ -1,29 +1,30 @@
 //! The control plane as a whole: a folder, credentials, the processes in their order.
 
-mod components;
+pub(crate) mod components;
 mod credentials;
 pub(crate) mod http;
 mod nodes;
-mod ports;
+pub(crate) mod ports;
 pub(crate) mod process;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use self::components::{Component, NAMES, Place, Ports, Probe, Scheme};
 use self::credentials::Credentials;
 use self::http::Request;
 use self::process::{Launch, Process};
-use crate::Options;
 use crate::remains::Watcher;
 use crate::stop::Stop;
+use crate::{Folder, Options, network};
 
 /// A component that is not up after this time will not be.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,7 +43,7 @@ pub(crate) struct ControlPlane {
     credentials: Credentials,
     trusted: Arc<ClientConfig>,
     // Dropped in this order: the watcher looks after the folder until it is removed.
-    folder: TempDir,
+    folder: Folder,
     _watcher: Watcher,
 }
 
@@ -54,22 +55,25 @@ impl ControlPlane {
     /// Which program is missing, failed or was not up in time, with the end of its log.
     pub(crate) fn start(options: &Options, stop: &Stop) -> Result<Self> {
         let wanted = wanted(options)?;
-        let folder = tempfile::Builder::new().prefix("meshgate-lab-").tempdir()?;
+        let (folder, forwarded) = match options.inside.given() {
+            Some((folder, port)) => (folder, Some(port)),
+            None => (Folder::new()?, None),
+        };
         let watcher = Watcher::start(folder.path())?;
         fs::create_dir(folder.path().join("logs"))?;
-        let found = ports::find(ports::COMPONENTS, Ports::COUNT, &[])?;
-        let ports = Ports::new(
-            found
-                .try_into()
-                .ok()
-                .context("as many ports as asked for")?,
-        );
+        if let Some(port) = forwarded {
+            network::lay(folder.path(), options.real_nodes.into())?;
+            network::forward::inside(port, folder.path())?;
+        }
+        let ports = Ports::new(forwarded)?;
         let credentials = Credentials::create(folder.path(), ports.api_server)?;
         let place = Place {
             folder: folder.path(),
             lab: &options.lab,
             ports,
             credentials: &credentials,
+            network: options.network,
+            node_grace: options.node_grace,
         };
         let components = components::all(&place, &options.api_server_flag);
         let trusted = http::trusting(&credentials.ca_pem)?;
@@ -91,8 +95,11 @@ impl ControlPlane {
         for index in 0..plane.processes.len() {
             plane.wait_until_up(index, stop)?;
         }
-        if wanted.contains(&components::KWOK) {
-            nodes::create(&plane, options.nodes)?;
+        if wanted.contains(&components::KWOK) && options.nodes() > 0 {
+            nodes::create(&plane, options)?;
+        }
+        if options.network {
+            network::start(&mut plane, options, stop)?;
         }
         Ok(plane)
     }
@@ -165,6 +172,38 @@ impl ControlPlane {
         self.credentials.kubeconfig(user)
     }
 
+    /// `kubectl apply --server-side`, as the admin.
+    pub(crate) fn apply(&self, objects: &str) -> Result<()> {
+        self.kubectl_with(&["apply", "--server-side", "--filename=-"], objects)
+    }
+
+    /// Runs it as the admin, to its good end.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<()> {
+        self.kubectl_with(arguments, "")
+    }
+
+    fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<()> {
+        let mut child = Command::new(self.lab.join("bin/kubectl"))
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig("admin"))
+            .args(arguments)
+            .env("KUBECACHEDIR", self.folder().join("kubectl"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("kubectl")?;
+        if let Some(mut pipe) = child.stdin.take() {
+            pipe.write_all(input.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("kubectl {}: {}", arguments.join(" "), error.trim());
+        }
+        Ok(())
+    }
+
     /// What its users need to know.
     pub(crate) fn description(&self) -> Value {
         json!({
@@ -220,7 +259,10 @@ fn wanted(options: &Options) -> Result<Vec<&'static str>> {
             NAMES.join(", ")
         );
     }
-    let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|n| n == name);
+    let is_wanted = |name: &str| match options.only.is_empty() {
+        true => name != components::KWOK || options.nodes() > 0,
+        false => options.only.iter().any(|n| n == name),
+    };
     let wanted: Vec<_> = NAMES.into_iter().filter(|name| is_wanted(name)).collect();
     let bin = options.lab.join("bin");
     if let Some(missing) = wanted.iter().find(|name| !bin.join(name).exists()) {

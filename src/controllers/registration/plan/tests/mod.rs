@@ -116,6 +116,7 @@ const START: Progress = Progress {
     labelled: false,
     reached: false,
     settled: false,
+    replicas: Replicas::Equal,
     in_force: false,
     now: Timestamp::UNIX_EPOCH,
 };
@@ -442,7 +443,7 @@ fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
     let waiting = plan(&cluster.observed, &after, LABELLED);
-    assert!(waiting.waits && !waiting.mirrored);
+    assert!(waiting.hold == Hold::Another && !waiting.mirrored);
     let gate = id(Kind::MutatingWebhooks, CONFIGURATION);
     for object in &after {
         let live = Id::of(object).and_then(|id| cluster.observed.objects.get(&id));
@@ -500,3 +501,5 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
     assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
     assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }
+
+mod fleet;

@@ -259,6 +259,7 @@ proptest! {
                     reached: step.reached,
                     settled: step.waits && (step.by_policy || armed),
                     in_force,
+                    replicas: Replicas::Equal,
                     now: Timestamp::UNIX_EPOCH,
                 };
                 for action in plan(&cluster.observed, &wanted, progress).actions {

@@ -1,50 +1,29 @@
-//! Following the certificate files while serving.
+//! Following certificate files while serving.
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio_util::sync::CancellationToken;
 
 use crate::certs::mount;
 use crate::certs::reload::Follower;
 use crate::certs::throwaway::Prepared;
-use crate::lifecycle::Latch;
-use crate::metrics::Metrics;
-use crate::server::tls::LivePair;
 
-use super::now;
+use super::super::now;
+use super::{Following, INTERVAL};
 
-/// How often the end of the certificate that is served is looked at.
-const INTERVAL: Duration = Duration::from_secs(2);
-
-/// Follows the files, and says in the readiness until when what is served is valid: nobody could
-/// call after that.
-pub(super) async fn follow(
-    files: Prepared,
-    pair: LivePair,
-    metrics: Arc<Metrics>,
-    latch: Latch,
-    stop: CancellationToken,
-) {
+/// Follows the files until it is dropped.
+pub(super) async fn follow(files: Prepared, following: &Following) {
     warn_if_frozen(&files);
     let follower = Follower::new(files.cert_path, files.key_path);
     let mut looks = tokio::time::interval(INTERVAL);
     let expiry = async {
         loop {
             looks.tick().await;
-            let end = pair.current().not_after();
-            if end > now() {
-                latch.open_with(format!("valid until {end}"));
-            } else {
-                latch.close(format!("expired at {end}"));
-            }
+            following.tell_end("");
         }
     };
-    let follow = follower.run(now, |new| pair.swap(new), |_| metrics.certificate_refused());
-    stop.run_until_cancelled(async { tokio::join!(expiry, follow) })
-        .await;
+    let swap = |new| following.pair.swap(new);
+    let follow = follower.run(now, swap, |_| following.metrics.certificate_refused());
+    tokio::join!(expiry, follow);
 }
 
 fn warn_if_frozen(files: &Prepared) {

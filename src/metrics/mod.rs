@@ -1,6 +1,8 @@
 //! The metrics: a leaf. Every label has few values, fixed by the code or by the configuration;
 //! no label ever holds the name of a pod, owner, namespace or revision (case 71).
 
+mod certificates;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +14,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use self::certificates::Certificates;
 
 /// Media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -112,6 +116,8 @@ pub struct Metrics {
     live_lookups: Counter,
     serving_cert_not_after: Gauge,
     certificate_refusals: Counter,
+    certificates: Certificates,
+    leader: Gauge,
     registration: Registration,
     view: ViewMetrics,
 }
@@ -256,13 +262,21 @@ impl Metrics {
         );
         registry.register(
             "certificate_refusals",
-            "Contents of the certificate files that could not be served with",
+            "Contents of the certificate's files or Secret that could not be served with",
             certificate_refusals.clone(),
+        );
+        let leader = Gauge::default();
+        registry.register(
+            "leader",
+            "1 if this process holds the Lease, and so is the one that writes",
+            leader.clone(),
         );
         let registration = Registration::register(&mut registry);
         let view = ViewMetrics::register(&mut registry);
+        let certificates = Certificates::register(&mut registry);
         Self {
             registry,
+            leader,
             registration,
             decisions,
             durations,
@@ -270,6 +284,7 @@ impl Metrics {
             live_lookups,
             serving_cert_not_after,
             certificate_refusals,
+            certificates,
             view,
         }
     }
@@ -328,9 +343,21 @@ impl Metrics {
         self.serving_cert_not_after.set(unix_seconds);
     }
 
-    /// Counts a content of the certificate files that is refused.
+    /// Counts a content of the certificate's files or Secret that is refused.
     pub fn certificate_refused(&self) {
         self.certificate_refusals.inc();
+    }
+
+    /// Sets whether this process is the one that writes.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// Takes back what was said of the registration: somebody else keeps it, and says it.
+    pub fn registration_unknown(&self) {
+        self.registration.armed.set(0);
+        self.registration.narrowed.set(0);
+        self.registration.namespaces_unlabelled.set(0);
     }
 
     /// Sets whether something enforces, and all that is to fail closed does so.

@@ -9,18 +9,18 @@ use crate::lifecycle::{Latches, Shutdown, Tasks};
 use crate::metrics::Metrics;
 
 /// The handles that parts are started with.
-pub(super) struct Parts {
-    pub(super) shutdown: Shutdown,
-    pub(super) latches: Latches,
-    pub(super) tasks: Tasks,
-    pub(super) metrics: Arc<Metrics>,
+pub(in crate::cli) struct Parts {
+    pub(in crate::cli) shutdown: Shutdown,
+    pub(in crate::cli) latches: Latches,
+    pub(in crate::cli) tasks: Tasks,
+    pub(in crate::cli) metrics: Arc<Metrics>,
     /// For loops that end as soon as the drain begins.
-    pub(super) stop: CancellationToken,
+    pub(in crate::cli) stop: CancellationToken,
 }
 
 impl Parts {
     /// New ones, that signals stop. Inside a runtime only.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(in crate::cli) fn new() -> anyhow::Result<Self> {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
         let tasks = Tasks::new(shutdown.clone());
         Ok(Self {

@@ -1,0 +1,48 @@
+{{/* The injectors that the values say, as entries of a Configuration: a YAML list. */}}
+{{- define "meshgate.injectors" -}}
+{{- if not .Values.injectors }}
+{{- fail "\n\ninjectors: name those that this cluster has, as in --set 'injectors={linkerd,vault}'. To find out which there are: kubectl get mutatingwebhookconfigurations. Presets: consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/profiles.md.\n" }}
+{{- end }}
+{{- $injectors := list }}
+{{- range .Values.injectors }}
+{{- $injectors = append $injectors (kindIs "string" . | ternary (dict "preset" .) .) }}
+{{- end }}
+{{- toYaml $injectors }}
+{{- end }}
+
+{{/* The Configuration that the values say. */}}
+{{- define "meshgate.configuration" -}}
+apiVersion: meshgate.io/v1alpha1
+kind: Configuration
+injectors:
+{{ include "meshgate.injectors" . }}
+{{- with .Values.excludedNamespaces }}
+excludedNamespaces:
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Of its content and of nothing else, so that a change of anything else restarts nobody for it. */}}
+{{- define "meshgate.configurationHash" -}}
+{{ include "meshgate.configuration" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{/* The ConfigMap of a hash: (list . HASH DATA). */}}
+{{- define "meshgate.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: meshgate-{{ index . 1 }}
+  namespace: {{ (index . 0).Release.Namespace }}
+  labels:
+    {{- include "meshgate.labels" (index . 0) | nindent 4 }}
+    app.kubernetes.io/component: configuration
+    meshgate.io/configuration: {{ index . 1 | quote }}
+  annotations:
+    # Argo CD: the one before goes when nothing runs with it any more.
+    argocd.argoproj.io/sync-options: PruneLast=true
+# Named after its content: whoever changes one makes another.
+immutable: true
+data:
+  {{- toYaml (index . 2) | nindent 2 }}
+{{- end }}

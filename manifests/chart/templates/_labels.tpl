@@ -1,0 +1,19 @@
+{{/* Labels of every object. Helm itself adds app.kubernetes.io/managed-by. */}}
+{{- define "meshgate.labels" -}}
+app.kubernetes.io/name: meshgate
+app.kubernetes.io/part-of: meshgate
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{/* What selects the pods of a component: (dict "component" "serve"). Never changes: a selector is immutable. */}}
+{{- define "meshgate.selector" -}}
+app.kubernetes.io/name: meshgate
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Who is bound to a role in the release's namespace: (list . "meshgate-control"). */}}
+{{- define "meshgate.account" -}}
+kind: ServiceAccount
+name: {{ index . 1 }}
+namespace: {{ (index . 0).Release.Namespace }}
+{{- end }}

@@ -1,0 +1,187 @@
+//! What the content of a Secret is worth: the keys of `kubernetes.io/tls` with `ca.crt`, read and
+//! judged. Pure; knows nothing of how a Secret is got.
+
+use jiff::Timestamp;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::bundle::{self, Ca, distinct, verifying};
+use super::issue::Authority;
+use super::pair::{ServingPair, read_chain};
+use super::rotation::{Held, HeldCa, HeldLeaf};
+
+/// Key of a certificate.
+pub const CERT: &str = "tls.crt";
+/// Key of its private key.
+pub const KEY: &str = "tls.key";
+/// Key of the bundle of CAs.
+pub const CAS: &str = "ca.crt";
+
+/// The content of a Secret: its three keys, as far as they are there.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Content {
+    /// `tls.crt`.
+    pub cert: Option<Vec<u8>>,
+    /// `tls.key`.
+    pub key: Option<Vec<u8>>,
+    /// `ca.crt`.
+    pub cas: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Content").finish_non_exhaustive()
+    }
+}
+
+impl Content {
+    /// Certificate and key.
+    ///
+    /// # Errors
+    /// Which is missing, or empty.
+    pub fn pair(&self) -> Result<(&[u8], &[u8]), String> {
+        Ok((
+            there(CERT, self.cert.as_deref())?,
+            there(KEY, self.key.as_deref())?,
+        ))
+    }
+
+    /// The CAs of `ca.crt`; none where it is missing or cannot be read.
+    pub fn bundle(&self) -> Vec<Ca> {
+        let text = self.cas.as_deref().unwrap_or_default();
+        bundle::read(text).unwrap_or_default()
+    }
+
+    /// The authority that certificate and key make.
+    ///
+    /// # Errors
+    /// Which key is of no use, and what was expected there.
+    pub fn authority(&self) -> Result<Authority, String> {
+        let (cert, key) = self.pair()?;
+        let texts = (std::str::from_utf8(cert), std::str::from_utf8(key));
+        let (Ok(cert), Ok(key)) = texts else {
+            return Err(format!("{CERT} or {KEY} is not text: expected PEM"));
+        };
+        let bad = |error: super::issue::IssueError| {
+            let why = std::error::Error::source(&error).map(ToString::to_string);
+            format!(
+                "{CERT} and {KEY} cannot be issued with: {}; expected a CA and its key (ECDSA P-256)",
+                why.unwrap_or_default()
+            )
+        };
+        Authority::load(cert, key).map_err(bad)
+    }
+}
+
+fn there<'v>(key: &str, value: Option<&'v [u8]>) -> Result<&'v [u8], String> {
+    match value {
+        Some(value) if !value.is_empty() => Ok(value),
+        Some(_) => Err(format!("{key} is empty: expected PEM")),
+        None => Err(format!("{key} is missing: expected PEM")),
+    }
+}
+
+/// What the CA's Secret holds.
+pub fn ca(content: Option<&Content>) -> Held<HeldCa> {
+    match content {
+        None => Held::Missing,
+        Some(content) => match good_ca(content) {
+            Ok(ca) => Held::Good(ca),
+            Err(why) => Held::Unusable(why),
+        },
+    }
+}
+
+fn good_ca(content: &Content) -> Result<HeldCa, String> {
+    let (cert, key) = content.pair()?;
+    let read = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
+    let first = read.into_iter().next();
+    let current = first.ok_or_else(|| format!("{CERT} cannot be read: expected a CA"))?;
+    // Whether it is valid now is for the rotation to say.
+    ServingPair::from_pem(cert, key, current.not_after())
+        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
+    if !is_authority(cert) {
+        return Err(format!(
+            "{CERT} is no CA: expected a certificate that may sign others"
+        ));
+    }
+    content.authority()?;
+    Ok(HeldCa {
+        current,
+        bundle: content.bundle(),
+    })
+}
+
+fn is_authority(cert: &[u8]) -> bool {
+    let chain = read_chain(cert).unwrap_or_default();
+    let parsed = chain.first().map(|der| X509Certificate::from_der(der));
+    let Some(Ok((_, cert))) = parsed else {
+        return false;
+    };
+    let may_sign = match cert.key_usage() {
+        Ok(Some(usage)) => usage.value.key_cert_sign(),
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    cert.is_ca() && may_sign
+}
+
+/// What the leaf's Secret holds. It must name `names`, and be issued by one of `known`, or of its
+/// own `ca.crt`.
+pub fn leaf(
+    content: Option<&Content>,
+    names: &[String],
+    known: &[Ca],
+    now: Timestamp,
+) -> Held<HeldLeaf> {
+    match content {
+        None => Held::Missing,
+        Some(content) => match good_leaf(content, names, known, now) {
+            Ok(leaf) => Held::Good(leaf),
+            Err(why) => Held::Unusable(why),
+        },
+    }
+}
+
+fn good_leaf(
+    content: &Content,
+    names: &[String],
+    known: &[Ca],
+    now: Timestamp,
+) -> Result<HeldLeaf, String> {
+    let (cert, key) = content.pair()?;
+    let first = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
+    let own = first
+        .first()
+        .ok_or_else(|| format!("{CERT} cannot be read"))?;
+    let at = now.min(own.not_after()).max(own.not_before());
+    let pair =
+        ServingPair::from_pem(cert, key, at).map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
+    if let Some(name) = names.iter().find(|name| !has_name(&pair, name)) {
+        return Err(format!("{CERT} does not name {name}"));
+    }
+    let own = content.bundle();
+    let all = distinct(known.iter().chain(&own).cloned());
+    let issuer = verifying(pair.chain(), &all, at).first().copied().cloned();
+    let issuer = issuer.ok_or_else(|| {
+        format!("{CERT} is issued by none of the CAs that are known: expected one of {CAS}")
+    })?;
+    Ok(HeldLeaf {
+        not_before: pair.not_before(),
+        not_after: pair.not_after(),
+        issuer,
+        bundle: own,
+    })
+}
+
+fn has_name(pair: &ServingPair, wanted: &str) -> bool {
+    let leaf = pair.chain().first();
+    let Some(Ok((_, leaf))) = leaf.map(|der| X509Certificate::from_der(der)) else {
+        return false;
+    };
+    let Ok(Some(names)) = leaf.subject_alternative_name() else {
+        return false;
+    };
+    let mut names = names.value.general_names.iter();
+    names
+        .any(|name| matches!(name, GeneralName::DNSName(name) if name.eq_ignore_ascii_case(wanted)))
+}

@@ -1,0 +1,189 @@
+//! Our own CA and leaf: looks at both Secrets and what is registered, and does the one step that
+//! comes next.
+
+use jiff::Timestamp;
+use kube::Client;
+
+use crate::certs::bundle::{self, Ca};
+use crate::certs::held::{self, Content};
+use crate::certs::issue::{Authority, IssueError, Request};
+use crate::certs::rotation::{self, Held, Lifetimes, Observed, Registered, Step};
+use crate::controllers::api::CallError;
+
+use super::secret::{Place, Seen};
+
+/// Common name of our CAs, for people only.
+const CA_NAME: &str = "meshgate CA";
+/// Common name of our leaves.
+const LEAF_NAME: &str = "meshgate";
+
+/// How our own certificates are made.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// Name of the Secret of the CA.
+    pub ca_secret: String,
+    /// Name of the Secret of the leaf.
+    pub tls_secret: String,
+    /// DNS names of the leaf.
+    pub names: Vec<String>,
+    /// How long they are valid.
+    pub lifetimes: Lifetimes,
+}
+
+/// Why a step could not be done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StepError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("{error}: {}", std::error::Error::source(error).map(ToString::to_string).unwrap_or_default())]
+    Issue {
+        #[from]
+        error: IssueError,
+    },
+    #[error("{0}")]
+    Content(String),
+}
+
+impl StepError {
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Call(error) if error.is_conflict())
+    }
+}
+
+/// Both Secrets as they were seen.
+pub(super) struct Secrets {
+    pub(super) ca: Place,
+    pub(super) leaf: Place,
+    pub(super) seen_ca: Option<Seen>,
+    pub(super) seen_leaf: Option<Seen>,
+}
+
+impl Secrets {
+    /// Reads both.
+    pub(super) async fn read(
+        client: &Client,
+        namespace: &str,
+        own: &Own,
+    ) -> Result<Self, CallError> {
+        let ca = Place::new(client, namespace, &own.ca_secret);
+        let leaf = Place::new(client, namespace, &own.tls_secret);
+        Ok(Self {
+            seen_ca: ca.read().await?,
+            seen_leaf: leaf.read().await?,
+            ca,
+            leaf,
+        })
+    }
+
+    /// What they are worth.
+    pub(super) fn observed(&self, own: &Own, registered: Registered, now: Timestamp) -> Observed {
+        let ca = held::ca(self.seen_ca.as_ref().map(|seen| &seen.content));
+        let mut known: Vec<Ca> = Vec::new();
+        if let Held::Good(ca) = &ca {
+            known.push(ca.current.clone());
+            known.extend(ca.bundle.iter().cloned());
+        }
+        known.extend(registered.entries.iter().flatten().flatten().cloned());
+        let content = self.seen_leaf.as_ref().map(|seen| &seen.content);
+        Observed {
+            leaf: held::leaf(content, &own.names, &known, now),
+            ca,
+            registered,
+            lifetimes: own.lifetimes,
+        }
+    }
+
+    /// Does a step; nothing for one that only waits.
+    pub(super) async fn act(
+        &self,
+        step: &Step,
+        own: &Own,
+        now: Timestamp,
+    ) -> Result<(), StepError> {
+        match step {
+            Step::MakeCa { keep, .. } => {
+                let made = Authority::new(CA_NAME, own.lifetimes.ca, now)?;
+                let content = Content {
+                    cas: Some((made.cert_pem() + &bundle::pem(keep)).into_bytes()),
+                    cert: Some(made.cert_pem().into_bytes()),
+                    key: Some(made.key_pem().into_bytes()),
+                };
+                self.ca.write(self.seen_ca.as_ref(), &content).await?;
+            }
+            Step::IssueLeaf {
+                lifetime, bundle, ..
+            } => {
+                let ca = self.seen_ca.as_ref().map(|seen| seen.content.authority());
+                let missing = || Err("the CA's Secret is missing".to_owned());
+                let ca = ca.unwrap_or_else(missing).map_err(StepError::Content)?;
+                let request = Request {
+                    name: LEAF_NAME,
+                    dns_names: &own.names,
+                    addresses: &[],
+                    lifetime: *lifetime,
+                };
+                let issued = ca.issue(&request, now)?;
+                let content = Content {
+                    cert: Some(issued.cert_pem.into_bytes()),
+                    key: Some(issued.key_pem.into_bytes()),
+                    cas: Some(bundle::pem(bundle).into_bytes()),
+                };
+                self.leaf.write(self.seen_leaf.as_ref(), &content).await?;
+            }
+            Step::KeepCas { bundle } => keep(&self.ca, self.seen_ca.as_ref(), bundle).await?,
+            Step::KeepLeaf { bundle } => keep(&self.leaf, self.seen_leaf.as_ref(), bundle).await?,
+            Step::Wait { .. } | Step::Rest { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Makes both go with the owner of all else. True if something was written.
+    pub(super) async fn adopt(&self) -> Result<bool, CallError> {
+        let mut wrote = false;
+        for (place, seen) in [(&self.ca, &self.seen_ca), (&self.leaf, &self.seen_leaf)] {
+            if let Some(seen) = seen {
+                wrote |= place.adopt(seen).await?;
+            }
+        }
+        Ok(wrote)
+    }
+
+    /// Where a step would write.
+    pub(super) fn place_of(&self, step: &Step) -> &Place {
+        match step {
+            Step::MakeCa { .. } | Step::KeepCas { .. } => &self.ca,
+            Step::IssueLeaf { .. }
+            | Step::KeepLeaf { .. }
+            | Step::Wait { .. }
+            | Step::Rest { .. } => &self.leaf,
+        }
+    }
+}
+
+/// Writes `ca.crt` anew and leaves the rest as it is.
+async fn keep(place: &Place, seen: Option<&Seen>, bundle: &[Ca]) -> Result<(), CallError> {
+    let Some(seen) = seen else { return Ok(()) };
+    let content = Content {
+        cas: Some(bundle::pem(bundle).into_bytes()),
+        ..seen.content.clone()
+    };
+    place.write(Some(seen), &content).await
+}
+
+/// Until when what is there is valid, for metrics: CA and leaf.
+pub(super) fn ends(observed: &Observed) -> [(&'static str, Option<Timestamp>); 2] {
+    let ca = match &observed.ca {
+        Held::Good(ca) => Some(ca.current.not_after()),
+        Held::Missing | Held::Unusable(_) => None,
+    };
+    let leaf = match &observed.leaf {
+        Held::Good(leaf) => Some(leaf.not_after),
+        Held::Missing | Held::Unusable(_) => None,
+    };
+    [("ca", ca), ("leaf", leaf)]
+}
+
+/// What callers are to trust; `None` while there is no CA.
+pub(super) fn trust(observed: &Observed, now: Timestamp) -> Option<Vec<Ca>> {
+    Some(rotation::trusted(observed, now)).filter(|bundle| !bundle.is_empty())
+}

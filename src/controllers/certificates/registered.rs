@@ -1,0 +1,109 @@
+//! Reads by which CAs callers verify us: the `caBundle` of every registered entry that calls us.
+
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::Client;
+use serde_json::Value;
+
+use crate::certs::bundle;
+use crate::certs::rotation::Registered;
+use crate::controllers::api::{CallError, call, objects};
+use crate::controllers::kind::{Id, Kind};
+use crate::render::{CONFIGURATION, MIRROR};
+
+/// How the names of our entries end.
+const OUR_ENTRIES: &str = ".meshgate.io";
+
+/// What is registered, and for how long this process has seen it so.
+#[derive(Debug, Default)]
+pub struct Watch {
+    revision: String,
+    since: Option<Instant>,
+}
+
+impl Watch {
+    /// Reads what is registered now. An entry whose bundle cannot be read trusts nobody.
+    ///
+    /// # Errors
+    /// The API server cannot be asked, or refuses it.
+    pub async fn look(&mut self, client: &Client) -> Result<Registered, CallError> {
+        let mut revision = String::new();
+        let mut entries = Vec::new();
+        for (kind, name) in [
+            (Kind::MutatingWebhooks, CONFIGURATION),
+            (Kind::ValidatingWebhooks, CONFIGURATION),
+            (Kind::MutatingWebhooks, MIRROR),
+        ] {
+            let id = Id {
+                kind,
+                name: name.to_owned(),
+            };
+            let api = objects(client, kind);
+            let found = call(|| format!("cannot read {id}"), api.get_opt(name)).await?;
+            let Some(found) = found else { continue };
+            let metadata = &found.metadata;
+            let (uid, generation) = (&metadata.uid, metadata.generation);
+            revision.push_str(&format!("{uid:?} {generation:?}\n"));
+            entries.extend(bundles(&found.data));
+        }
+        Ok(Registered {
+            entries,
+            unchanged_for: self.unchanged_for(revision, Instant::now()),
+        })
+    }
+
+    fn unchanged_for(&mut self, revision: String, now: Instant) -> Duration {
+        if self.revision != revision {
+            self.revision = revision;
+            self.since = None;
+        }
+        now.duration_since(*self.since.get_or_insert(now))
+    }
+}
+
+fn bundles(configuration: &Value) -> Vec<Option<Vec<bundle::Ca>>> {
+    let entries = configuration["webhooks"].as_array().into_iter().flatten();
+    let ours = entries.filter(|entry| {
+        let name = entry["name"].as_str().unwrap_or_default();
+        name.ends_with(OUR_ENTRIES)
+    });
+    let read = |entry: &Value| {
+        let text = entry["clientConfig"]["caBundle"].as_str()?;
+        let pem = STANDARD.decode(text).unwrap_or_default();
+        Some(bundle::read(&pem).unwrap_or_default())
+    };
+    ours.map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_our_entries_count_and_a_broken_bundle_trusts_nobody() {
+        let configuration = json!({"webhooks": [
+            {"name": "a.gate.meshgate.io", "clientConfig": {"url": "https://a"}},
+            {"name": "b.gate.meshgate.io", "clientConfig": {"caBundle": "eA=="}},
+            {"name": "else.test", "clientConfig": {"caBundle": "eA=="}},
+        ]});
+        assert_eq!(bundles(&configuration), [None, Some(Vec::new())]);
+        assert!(bundles(&json!({})).is_empty());
+    }
+
+    #[test]
+    fn time_begins_anew_with_each_change() {
+        let mut watch = Watch::default();
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut look =
+            |revision: &str, seconds| watch.unchanged_for(revision.to_owned(), at(seconds));
+        assert_eq!(look("1", 0).as_secs(), 0);
+        assert_eq!(look("1", 5).as_secs(), 5);
+        assert_eq!(look("2", 7).as_secs(), 0);
+        assert_eq!(look("2", 9).as_secs(), 2);
+    }
+}

@@ -1,0 +1,89 @@
+//! What the state of the serving replicas holds back, and what it does not.
+
+use super::*;
+
+#[test]
+fn nothing_is_written_before_somebody_can_be_called() {
+    let alone = Progress {
+        replicas: Replicas::NoneReady,
+        ..SETTLED
+    };
+    let mut cluster = Cluster::default();
+    for home in [Home::Active, Home::Wanted] {
+        cluster.observed.home = home;
+        let nothing = plan(&cluster.observed, &wanted_at("u"), alone);
+        assert!(
+            nothing.hold == Hold::First && nothing.actions.is_empty(),
+            "{nothing:?}"
+        );
+    }
+    // Also where the owner is there, which comes with the installation.
+    let owner = object(Kind::ClusterRole, OWNER);
+    cluster
+        .observed
+        .objects
+        .insert(id(Kind::ClusterRole, OWNER), owner);
+    assert_eq!(cluster.settle(&wanted_at("u"), alone), [""; 0]);
+    // What was begun is kept, whoever is down meanwhile (case 73).
+    let mut cluster = armed();
+    cluster
+        .observed
+        .objects
+        .remove(&id(Kind::ValidatingWebhooks, CONFIGURATION));
+    assert_eq!(cluster.settle(&wanted_at("u"), alone).len(), 1);
+    assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Fail");
+}
+
+const UNEQUAL: Progress = Progress {
+    replicas: Replicas::Unequal,
+    ..SETTLED
+};
+
+#[test]
+fn another_configuration_waits_until_all_replicas_have_it() {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&selecting("before"), REACHED);
+    let before = cluster.observed.objects.clone();
+    let after = selecting("after");
+    assert_eq!(cluster.settle(&after, UNEQUAL), [""; 0]);
+    let waiting = plan(&cluster.observed, &after, UNEQUAL);
+    assert_eq!(waiting.hold, Hold::Another);
+    assert_eq!(cluster.observed.objects, before);
+    let log = cluster.settle(&after, REACHED);
+    assert!(!log.is_empty() && plan(&cluster.observed, &after, UNEQUAL).actions.is_empty());
+}
+
+#[test]
+fn what_is_armed_is_put_back_armed_while_replicas_differ() {
+    for object in wanted_at("u") {
+        let one = Id::of(&object).unwrap();
+        let mut cluster = armed();
+        cluster.observed.objects.remove(&one);
+        let log = cluster.settle(&wanted_at("u"), UNEQUAL);
+        assert_eq!(log.len(), 1, "{log:?}");
+        assert!(
+            !one.kind.is_webhooks() || log[0].ends_with("Fail"),
+            "{log:?}"
+        );
+    }
+    // What an installation of another configuration has left besides is not ours to remove yet.
+    let mut cluster = armed();
+    let stray = id(Kind::MutatingPolicy, "other.meshgate.io");
+    let object = object(Kind::MutatingPolicy, "other.meshgate.io");
+    cluster.observed.objects.insert(stray, object);
+    assert_eq!(cluster.settle(&wanted_at("u"), UNEQUAL), [""; 0]);
+    assert_eq!(cluster.settle(&wanted_at("u"), SETTLED).len(), 1);
+}
+
+#[test]
+fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_configuration() {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&wanted_at("u"), UNEQUAL);
+    assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Ignore");
+    assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Ignore");
+    cluster.settle(&wanted_at("u"), SETTLED);
+    assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Fail");
+    assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Fail");
+}

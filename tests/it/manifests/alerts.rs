@@ -1,0 +1,47 @@
+//! The alert rules ask for metrics that there are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::{objects, text};
+
+fn words(expression: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = expression.split(|letter| !is_part(letter));
+    words.filter(|word| word.starts_with("meshgate_")).collect()
+}
+
+#[test]
+fn every_metric_of_an_alert_is_documented() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers.md");
+    let page = fs::read_to_string(page).unwrap();
+    let [rules] = &objects(&text("chart/alerts.yaml"))[..] else {
+        panic!("one list")
+    };
+    for rule in rules.as_array().unwrap() {
+        let expression = rule["expr"].as_str().unwrap();
+        let metrics = words(expression);
+        assert!(!metrics.is_empty(), "{rule}");
+        for metric in metrics {
+            assert!(page.contains(&format!("| `{metric}` |")), "{metric}");
+        }
+        let annotations = rule["annotations"].as_object().unwrap();
+        let fields: Vec<&String> = annotations.keys().collect();
+        assert_eq!(fields, ["description", "summary"], "{rule}");
+        let severity = &rule["labels"]["severity"];
+        assert!(*severity == "critical" || *severity == "warning", "{rule}");
+    }
+}
+
+/// The words of decisions in them are those that the program counts by.
+#[test]
+fn the_decisions_of_alerts_are_documented() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers.md");
+    let page = fs::read_to_string(page).unwrap();
+    let text = text("chart/alerts.yaml");
+    for part in text.split("decision=\"").skip(1) {
+        let word = part.split('"').next().unwrap();
+        assert!(page.contains(&format!("`{word}`")), "{word}");
+    }
+}

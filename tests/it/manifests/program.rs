@@ -1,0 +1,117 @@
+//! The manifests and the program agree: flags, ports, the user of the image.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{installed, of_kind, pods};
+
+fn container(pod: &Value) -> &Value {
+    let containers = pod["spec"]["containers"].as_array().unwrap();
+    assert_eq!(containers.len(), 1);
+    &containers[0]
+}
+
+/// Commands and flags that the program is to have, and does not yet.
+const NOT_YET: [&str; 1] = ["--registration-only"];
+
+/// Whether the built program takes these arguments: `--help` comes last, so all others are read.
+pub(crate) fn takes(arguments: &[String]) -> Result<(), String> {
+    let is_there = |word: &&String| !NOT_YET.iter().any(|flag| word.starts_with(flag));
+    let arguments: Vec<_> = arguments.iter().filter(is_there).collect();
+    if arguments.first().is_none_or(|word| word.starts_with('-')) {
+        return Ok(());
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_meshgate"))
+        .args(arguments)
+        .arg("--help")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    output.status.success().then_some(()).ok_or(said)
+}
+
+/// The arguments of each container of these objects.
+pub(crate) fn arguments(objects: &[Value]) -> Vec<(String, Vec<String>)> {
+    let of = |pod: &Value| -> Vec<String> {
+        serde_json::from_value(container(pod)["args"].clone()).unwrap()
+    };
+    let all = pods(objects).into_iter();
+    all.map(|(whose, pod)| (whose, of(pod))).collect()
+}
+
+#[test]
+fn the_program_takes_the_flags() {
+    for (whose, arguments) in arguments(&installed()) {
+        assert_eq!(takes(&arguments), Ok(()), "{whose}: {arguments:?}");
+    }
+}
+
+#[test]
+fn ports_are_called_and_numbered_alike() {
+    let objects = installed();
+    for (whose, pod) in pods(&objects) {
+        let container = container(pod);
+        let arguments = container["args"].to_string();
+        for port in container["ports"].as_array().unwrap() {
+            let flag = match port["name"].as_str() {
+                Some("https") => "--listen=[::]",
+                Some("http") => "--admin-listen=[::]",
+                other => panic!("{other:?}"),
+            };
+            let flag = format!("\"{flag}:{}\"", port["containerPort"]);
+            assert!(arguments.contains(&flag), "{whose}: {flag} in {arguments}");
+        }
+    }
+    let services = of_kind(&objects, "Service");
+    let [service] = services[..] else {
+        panic!("{services:?}")
+    };
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], "https");
+}
+
+/// The time that the kubelet gives is longer than what the program takes.
+#[test]
+fn nobody_is_killed_while_it_drains() {
+    for (whose, pod) in pods(&installed()) {
+        let arguments = container(pod)["args"].to_string();
+        let seconds = |flag: &str| -> u64 {
+            let Some((_, rest)) = arguments.split_once(flag) else {
+                return 0;
+            };
+            rest.split_once('s').unwrap().0.parse().unwrap()
+        };
+        let own = seconds("--shutdown-delay=") + seconds("--drain-deadline=");
+        let grace = pod["spec"]["terminationGracePeriodSeconds"]
+            .as_u64()
+            .unwrap();
+        assert!(grace >= own + 5, "{whose}: {grace} s for {own} s");
+    }
+}
+
+/// The image has a user that is not root, by number: else `runAsNonRoot` cannot be checked.
+#[test]
+fn the_image_is_what_the_pods_expect() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile");
+    let file = fs::read_to_string(file).unwrap();
+    assert!(file.contains("\nUSER 65532:65532\n"));
+    assert!(file.contains("\nENTRYPOINT [\"/usr/local/bin/meshgate\"]\n"));
+    for (whose, pod) in pods(&installed()) {
+        assert!(container(pod).get("command").is_none(), "{whose}");
+        assert_eq!(
+            pod["spec"]["securityContext"]["runAsNonRoot"], true,
+            "{whose}"
+        );
+        assert!(
+            pod["spec"]["securityContext"].get("runAsUser").is_none(),
+            "{whose}"
+        );
+    }
+    let chart = super::text("chart/Chart.yaml");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(chart.contains(&format!(
+        "\nversion: {version}\nappVersion: \"{version}\"\n"
+    )));
+}

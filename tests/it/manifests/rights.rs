@@ -1,0 +1,94 @@
+//! What the roles say, without a cluster. That each rule is used, and that no other is needed, is
+//! held by `lab::rights`.
+
+use serde_json::Value;
+
+use super::{installed, name, of_kind};
+
+fn rules(role: &Value) -> impl Iterator<Item = &Value> {
+    role["rules"].as_array().into_iter().flatten()
+}
+
+fn texts<'v>(rule: &'v Value, field: &str) -> Vec<&'v str> {
+    let list = rule[field].as_array().into_iter().flatten();
+    list.map(|text| text.as_str().unwrap()).collect()
+}
+
+#[test]
+fn no_rule_has_a_wildcard_or_can_give_itself_more() {
+    let objects = installed();
+    for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+        for rule in rules(role) {
+            for field in ["apiGroups", "resources", "verbs", "resourceNames"] {
+                let found = texts(rule, field);
+                let bad = ["*", "escalate", "bind", "impersonate", "deletecollection"];
+                assert!(!found.iter().any(|word| bad.contains(word)), "{rule}");
+            }
+            assert!(rule.get("nonResourceURLs").is_none(), "{rule}");
+        }
+    }
+}
+
+/// Design section 8: `serve` has no write permission anywhere.
+#[test]
+fn what_serves_writes_nothing() {
+    let objects = installed();
+    let roles = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat();
+    let own: Vec<_> = roles
+        .into_iter()
+        .filter(|role| role["metadata"]["name"] == "meshgate-serve")
+        .collect();
+    assert_eq!(own.len(), 2);
+    for rule in own.into_iter().flat_map(rules) {
+        let reads = ["get", "list", "watch"];
+        assert!(
+            texts(rule, "verbs").iter().all(|verb| reads.contains(verb)),
+            "{rule}"
+        );
+        let is_secret = texts(rule, "resources").contains(&"secrets");
+        assert!(
+            !is_secret || texts(rule, "resourceNames") == ["meshgate-tls"],
+            "{rule}"
+        );
+    }
+}
+
+/// Secrets are read by name only, and webhooks and roles changed by name only.
+#[test]
+fn what_is_somebody_elses_cannot_be_changed() {
+    let objects = installed();
+    for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+        for rule in rules(role) {
+            let named = !texts(rule, "resourceNames").is_empty();
+            let verbs = texts(rule, "verbs");
+            for resource in texts(rule, "resources") {
+                let (harmless, is_named): (&[&str], bool) = match resource {
+                    "secrets" => (&["create"], true),
+                    "clusterroles" | "leases" => (&["create"], true),
+                    "mutatingwebhookconfigurations"
+                    | "validatingwebhookconfigurations"
+                    | "mutatingadmissionpolicies"
+                    | "mutatingadmissionpolicybindings" => (&["list", "watch"], true),
+                    _ => (&[], false),
+                };
+                let harmless = verbs.iter().all(|verb| harmless.contains(verb));
+                assert!(!is_named || named || harmless, "{}: {rule}", name(role));
+            }
+        }
+    }
+}
+
+/// The owner gives nothing to anybody.
+#[test]
+fn the_owner_is_empty_and_nobodys() {
+    let objects = installed();
+    let is_owner = |object: &&&Value| object["metadata"]["name"] == "meshgate";
+    let roles = of_kind(&objects, "ClusterRole");
+    let owner = roles.iter().find(is_owner).unwrap();
+    assert_eq!(owner.get("rules"), None);
+    assert!(
+        !of_kind(&objects, "ClusterRoleBinding")
+            .iter()
+            .any(|b| is_owner(&b))
+    );
+}
