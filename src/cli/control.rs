@@ -9,8 +9,8 @@ use kube::Config;
 
 use crate::cluster::watch;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
+use crate::controllers::certificates::Clock;
 use crate::controllers::certificates::args::CertificatesArgs;
-use crate::controllers::certificates::{self, Clock, Source};
 use crate::controllers::lease::{Elector, Place};
 use crate::controllers::{self, Context, Form};
 use crate::injector::Injectors;
@@ -42,7 +42,7 @@ As a pod of the cluster, with its ServiceAccount:
 From outside of it, where it writes as well if nobody else leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
-How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/keeping.md."
+How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/control.md."
 )]
 pub(super) struct ControlArgs {
     /// The Configuration: which injectors count. The one that the serving replicas have
@@ -93,13 +93,10 @@ pub(super) struct ControlArgs {
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<SocketAddr>,
 
-    /// For development and tests: replicas are called by this address, not by the Service
+    /// For development and tests: replicas are called by this address, whose host is a name, not by
+    /// the Service
     #[arg(long, value_name = "https://HOST:PORT", hide = true, conflicts_with_all = ["service", "service_port"])]
     webhook_url: Option<WebhookUrl>,
-
-    /// For development and tests: the CA that the replicas' certificate is verified by
-    #[arg(long, value_name = "FILE", hide = true)]
-    ca_file: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &ControlArgs) -> Done {
@@ -153,17 +150,11 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
             port: args.service_port,
         },
     };
-    let clock: Clock = Arc::new(jiff::Timestamp::now);
-    let certificates = match &args.ca_file {
-        Some(file) => certificates::Settings {
-            source: Source::File(Some(file.clone())),
-            clock,
-        },
-        None => {
-            let service = (args.namespace.as_str(), args.service.as_str());
-            args.certificates.settings(service, clock)
-        }
-    };
+    let clock: Clock = Arc::new(controllers::wall_clock);
+    // By which name it is called, its certificate must have.
+    let called = args.webhook_url.as_ref().map(WebhookUrl::host);
+    let service = (args.namespace.as_str(), called.unwrap_or(&args.service));
+    let certificates = args.certificates.settings(service, clock);
     let configuration = args.configuration_hash.clone();
     if configuration.as_deref() == Some("") {
         bail!(

@@ -1,5 +1,7 @@
 //! Asks the API server for the Lease.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -13,6 +15,9 @@ use crate::render::{OURS, OWNER};
 
 use super::plan::{Answer, Ask, REQUEST_DEADLINE};
 use super::record::Record;
+
+/// How long the owner is looked for: the Lease must not be late for it.
+const OWNER_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Where the Lease is.
 #[derive(Debug, Clone)]
@@ -126,7 +131,7 @@ impl Store {
 
     async fn owner(&self) -> Option<OwnerReference> {
         let api: Api<ClusterRole> = Api::all(self.client.clone());
-        let found = timeout(REQUEST_DEADLINE, api.get_metadata_opt(OWNER)).await;
+        let found = timeout(OWNER_DEADLINE, api.get_metadata_opt(OWNER)).await;
         let metadata = found.ok()?.ok()??.metadata;
         let uid = metadata
             .uid

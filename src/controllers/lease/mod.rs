@@ -161,3 +161,6 @@ fn random() -> u64 {
 fn fraction() -> f64 {
     f64::from(u32::try_from(random() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

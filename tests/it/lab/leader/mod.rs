@@ -1,6 +1,8 @@
 //! Several `meshgate control` and one API server: one acts, another takes over, nothing is taken away.
 
+mod fleet;
 mod handover;
+mod leaving;
 
 use std::time::Duration;
 

@@ -1,0 +1,39 @@
+//! Whoever deletes meshgate's namespace is rid of the registration (case 77); whoever stops it is not.
+
+use super::{CONFIG, HOME, SOON, UNREACHED, lab, leads, written};
+use crate::lab::harness::{Control, Lab, PATIENCE, within};
+
+async fn delete_home(lab: &Lab) {
+    // Nobody is there to empty it: it stays as one that is being deleted.
+    lab.delete(&format!("/api/v1/namespaces/{HOME}")).await;
+}
+
+#[tokio::test]
+async fn the_leader_withdraws_with_its_namespace() {
+    let lab = lab().await;
+    let leader = Control::start(&lab, "leader", CONFIG, &[UNREACHED]).await;
+    leads(PATIENCE, &[&leader]).await;
+    written(&lab).await;
+    // Its end alone takes nothing away.
+    leader.order("stop").await;
+    assert!(!lab.remains().await.is_empty());
+    leader.order("start").await;
+    leads(PATIENCE, &[&leader]).await;
+    delete_home(&lab).await;
+    within(SOON, "nothing remains", async || {
+        lab.remains().await.is_empty().then_some(())
+    })
+    .await;
+}
+
+/// Its pods are told to end as well, and that may come first.
+#[tokio::test]
+async fn a_leader_that_is_stopped_with_its_namespace_withdraws_before_it_ends() {
+    let lab = lab().await;
+    let leader = Control::start(&lab, "leader", CONFIG, &[UNREACHED]).await;
+    leads(PATIENCE, &[&leader]).await;
+    written(&lab).await;
+    delete_home(&lab).await;
+    leader.order("stop").await;
+    assert_eq!(lab.remains().await, [""; 0]);
+}
