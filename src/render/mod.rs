@@ -256,23 +256,30 @@ impl Rendered {
 }
 
 /// The [`OWNER`]: a role without rights. What it owns is collected within a second of its
-/// deletion, with no meshgate running (case 77).
+/// deletion, with no meshgate running (case 77). The chart brings it too, and [`OURS`] is a label that
+/// Helm says something else about: both writing it would stop the next upgrade with a conflict. So it is
+/// found by its name alone.
 pub fn owner() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": OWNER, "labels": labels()},
+        "metadata": {"name": OWNER, "labels": names()},
         "rules": [],
+    })
+}
+
+fn names() -> Value {
+    json!({
+        "app.kubernetes.io/name": "meshgate",
+        "app.kubernetes.io/part-of": "meshgate",
     })
 }
 
 fn labels() -> Value {
     let (key, value) = OURS.split_once('=').unwrap_or((OURS, ""));
-    json!({
-        (key): value,
-        "app.kubernetes.io/name": "meshgate",
-        "app.kubernetes.io/part-of": "meshgate",
-    })
+    let mut labels = names();
+    labels[key] = value.into();
+    labels
 }
 
 /// Metadata of an object that the [`OWNER`] owns.

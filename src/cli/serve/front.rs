@@ -21,7 +21,6 @@ use crate::server::tls::LivePair;
 use crate::server::{Server, bind, descriptors};
 
 use super::certificates::{Certificates, Following};
-
 use super::{ServeArgs, certificates, now};
 use crate::cli::parts::Parts;
 

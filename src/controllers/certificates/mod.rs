@@ -35,6 +35,8 @@ use self::telling::Told;
 
 /// A look is had this often.
 const LOOK: Duration = Duration::from_secs(5);
+/// The same where somebody else makes the certificates: replicas wait until theirs is registered.
+const GIVEN: Duration = Duration::from_secs(2);
 /// The same while a leaf waits to be issued.
 const IMPATIENT: Duration = Duration::from_millis(500);
 /// The pause after a write.
@@ -199,18 +201,18 @@ impl Keeper {
         let Some(seen) = place.read().await? else {
             self.told
                 .waits(&place, "it is missing: expected cert-manager to make it");
-            return Ok(Next::In(IMPATIENT));
+            return Ok(Next::In(GIVEN));
         };
         // One that is about to be written holds nothing yet; then it is no public CA.
         if let Err(why) = seen.content.pair() {
             self.told.waits(&place, &why);
-            return Ok(Next::In(IMPATIENT));
+            return Ok(Next::In(GIVEN));
         }
         self.told.clock(seen.created(), now);
         let cas = seen.content.cas.as_deref();
         self.publish_given(cas, now, &format!("ca.crt of Secret {place}"))
             .await?;
-        Ok(Next::In(IMPATIENT))
+        Ok(Next::In(GIVEN))
     }
 
     async fn look_at_file(
@@ -225,7 +227,7 @@ impl Keeper {
         let text = given::file(path).map_err(StepError::Content)?;
         self.publish_given(Some(&text), now, &path.display().to_string())
             .await?;
-        Ok(Next::In(IMPATIENT))
+        Ok(Next::In(GIVEN))
     }
 
     async fn publish_given(

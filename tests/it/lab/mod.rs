@@ -16,6 +16,7 @@ mod nobody;
 mod readme;
 pub(super) mod registration;
 mod remains;
+mod rights;
 mod seen;
 mod status;
 mod switching;

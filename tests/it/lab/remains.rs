@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::harness::{Lab, Options, PATIENCE, Supervisor, within};
+use super::harness::{Lab, Network, Options, PATIENCE, Supervisor, within};
 
 /// The processes that have the folder in their command line or in their environment.
 fn processes_of(folder: &Path) -> Vec<String> {
@@ -69,6 +69,22 @@ async fn when_it_is_killed() {
         .await;
     signal("-KILL", lab.supervisor());
     is_gone(lab.supervisor().folder()).await;
+}
+
+/// Its Nodes, their pods and the end of the forwarded port outside of its namespaces as well.
+#[tokio::test]
+async fn when_one_with_a_network_is_killed() {
+    let options = Options {
+        network: Some(Network { node_grace: None }),
+        ..Options::default()
+    };
+    let lab = Lab::own(options).await;
+    let folder = lab.supervisor().folder();
+    let before = processes_of(folder).len();
+    lab.order("install injector").await;
+    assert!(processes_of(folder).len() >= before + 2);
+    signal("-KILL", lab.supervisor());
+    is_gone(folder).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ fn container(pod: &Value) -> &Value {
 }
 
 /// Commands and flags that the program is to have, and does not yet.
-const NOT_YET: [&str; 1] = ["--registration-only"];
+const NOT_YET: [&str; 1] = ["uninstall"];
 
 /// Whether the built program takes these arguments: `--help` comes last, so all others are read.
 pub(crate) fn takes(arguments: &[String]) -> Result<(), String> {

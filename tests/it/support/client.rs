@@ -214,6 +214,30 @@ pub(crate) async fn tls_over(
     protocol: Protocol,
     versions: &[&'static SupportedProtocolVersion],
 ) -> io::Result<TlsStream<TcpStream>> {
+    let connector = TlsConnector::from(Arc::new(trusting(ca_pem, protocol, versions)));
+    let name = ServerName::try_from("localhost").unwrap();
+    connector.connect(name, stream).await
+}
+
+/// As an API server calls a Service: by a name of its own, over HTTP/1.1.
+pub(crate) async fn tls_by(
+    addr: SocketAddr,
+    ca_pem: &str,
+    name: &'static str,
+) -> io::Result<TlsStream<TcpStream>> {
+    let config = trusting(ca_pem, Protocol::H1, &[&rustls::version::TLS13]);
+    let connector = TlsConnector::from(Arc::new(config));
+    let name = ServerName::try_from(name).unwrap();
+    connector
+        .connect(name, TcpStream::connect(addr).await?)
+        .await
+}
+
+fn trusting(
+    ca_pem: &str,
+    protocol: Protocol,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap();
     roots.add(ca).unwrap();
@@ -227,10 +251,7 @@ pub(crate) async fn tls_over(
         Protocol::H1 => b"http/1.1".to_vec(),
         Protocol::H2 => b"h2".to_vec(),
     }];
-    let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
+    config
 }
 
 /// The certificate that a server shows, whoever signed it; it must have the key to it.

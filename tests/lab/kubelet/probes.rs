@@ -55,7 +55,7 @@ pub(crate) async fn readiness(container: &Container, address: &str, says: impl F
         says(true);
         return std::future::pending().await;
     };
-    let (mut failures, mut successes) = (0, 0);
+    let (mut failures, mut successes, mut was_ready) = (0, 0, false);
     sleep(seconds(probe.initial_delay_seconds, 0)).await;
     loop {
         if succeeds(container, probe, address).await {
@@ -64,14 +64,16 @@ pub(crate) async fn readiness(container: &Container, address: &str, says: impl F
             (failures, successes) = (failures + 1, 0);
         }
         if successes >= probe.success_threshold.unwrap_or(1) {
+            was_ready = true;
             says(true);
         }
         if failures >= probe.failure_threshold.unwrap_or(3) {
             says(false);
         }
-        // A container that is not ready yet is asked more often, as kubelets do.
+        // A kubelet's first question comes as soon as the container has started. This one may ask before
+        // the program listens, and does not let that cost a whole period.
         let period = seconds(probe.period_seconds, 10);
-        let wait = if successes > 0 {
+        let wait = if was_ready {
             period
         } else {
             period.min(Duration::from_secs(1))

@@ -2,7 +2,8 @@
 //!
 //! `lab run` starts it, prints one line of JSON with addresses and files, and then obeys lines on
 //! standard input (see [`orders`]), each answered by one line of JSON. The end of its input, SIGINT
-//! or SIGTERM ends it. `lab shell` starts it around a shell. However it ends, nothing stays: no
+//! or SIGTERM ends it. With `--network` it has a service network and Nodes on which programs run (see
+//! [`network`]). `lab shell` starts it around a shell. However it ends, nothing stays: no
 //! process and no folder (see [`remains`] for the case that it is killed).
 
 #![expect(clippy::print_stderr, reason = "a program of its own")]

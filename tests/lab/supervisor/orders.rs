@@ -9,6 +9,8 @@
 //! | `compact` | etcd forgets all revisions but the last |
 //! | `ports COUNT` | free ports for a guest, that stay its own while it is restarted |
 //! | `add NAME JSON` | one more process: `{"program", "args", "env", "folder"}`; obeys the same lines, goes with the lab |
+//!
+//! A lab with a network obeys more, see [`network::orders`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -26,6 +26,8 @@ const RESYNC: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(1);
 /// What is registered is looked at this often while a new pair waits.
 const IMPATIENT: Duration = Duration::from_millis(250);
+/// After so many looks, no more often than after other trouble.
+const LONG: u32 = 240;
 
 /// Follows the Secret until it is dropped.
 pub(super) async fn follow(place: Place, following: &Following) {
@@ -52,6 +54,8 @@ struct Follower<'f> {
     /// What the readiness says besides.
     remark: String,
     told: String,
+    /// Looks at what is registered while the same pair waits.
+    waits: u32,
 }
 
 impl<'f> Follower<'f> {
@@ -63,6 +67,7 @@ impl<'f> Follower<'f> {
             registered: Watch::default(),
             refused: None,
             told: String::new(),
+            waits: 0,
         }
     }
 
@@ -138,11 +143,11 @@ impl<'f> Follower<'f> {
                 self.wait(format!(
                     "the one until {until} waits for API servers' caches"
                 ));
-                IMPATIENT
+                self.patience()
             }
             Swap::Unverified => {
                 self.wait(format!("the one until {until} waits: the registered caBundle does not verify it{problem}"));
-                IMPATIENT
+                self.patience()
             }
         }
     }
@@ -178,9 +183,19 @@ impl<'f> Follower<'f> {
         }
     }
 
+    /// How long to wait until what is registered is looked at again.
+    fn patience(&mut self) -> Duration {
+        self.waits = self.waits.saturating_add(1);
+        match self.waits > LONG {
+            true => AGAIN,
+            false => IMPATIENT,
+        }
+    }
+
     fn quiet(&mut self) {
         self.remark.clear();
         self.told.clear();
+        self.waits = 0;
     }
 
     fn trouble(&mut self, why: String) -> Duration {

@@ -111,8 +111,10 @@ async fn whatever_is_damaged_is_written_anew() {
         assert_eq!(cas(&ca, "tls.crt")[0], before);
         let swapped = json!({"data": {"tls.key": leaf["data"]["tls.key"]}});
         lab.merge(&path_of(CA), &swapped).await.unwrap();
-        let (ca, _) = both_good(&lab, "a CA with another's key").await;
-        assert!(cas(&ca, "ca.crt").contains(&before) && cas(&ca, "tls.crt")[0] != before);
+        let is_another = |new: &Value| cas(new, "tls.crt")[0] != before;
+        let ca = secret(&lab, CA, "a CA with another's key", is_another).await;
+        assert!(cas(&ca, "ca.crt").contains(&before));
+        both_good(&lab, "and a leaf of it").await;
         lab.delete(&path_of(CA)).await;
         let made = cas(&ca, "ca.crt").len();
         let is_new = |new: &Value| cas(new, "ca.crt").len() == made + 1;

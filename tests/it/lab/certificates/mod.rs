@@ -4,6 +4,7 @@
 mod agree;
 mod calls;
 mod damage;
+mod files;
 mod followers;
 mod given;
 mod replica;

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::{HOME, TLS};
-use crate::lab::harness::{Guest, Lab, User, within};
+use crate::lab::harness::{Account, Guest, Lab, within};
 use crate::lab::registration::{CONFIG, SECONDS};
 use crate::support::client::shown;
 use crate::support::process::get;
@@ -27,10 +27,11 @@ impl<'l> Replica<'l> {
         let name = format!("replica-{https}");
         let config = lab.folder_of(&name).join("config.yaml");
         fs::write(&config, CONFIG).unwrap();
-        let kubeconfig = lab.kubeconfig(User::Admin).display().to_string();
+        // With the rights of the pods that answer, and no others.
+        let kubeconfig = lab.kubeconfig_of(Account::Serve).await;
         let args = [
             "serve".to_owned(),
-            format!("--kubeconfig={kubeconfig}"),
+            format!("--kubeconfig={}", kubeconfig.display()),
             format!("--config={}", config.display()),
             format!("--namespace={HOME}"),
             format!("--tls-secret={TLS}"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::LINKERD;
 use crate::lab::harness::helm::chart;
-use crate::lab::harness::{Lab, PATIENCE, within};
+use crate::lab::harness::{Lab, PATIENCE, User, within};
 use crate::manifests;
 
 const HOME: &str = "meshgate-system";
@@ -99,6 +99,17 @@ async fn a_release_leaves_nothing_behind_at_any_step() {
     rolled_out(&lab).await;
     let first = current(&lab).await;
     assert_eq!(configurations(&lab).await, BTreeSet::from([first.clone()]));
+
+    // What `control` writes of the owner does not stand in Helm's way.
+    let ours = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--field-manager=meshgate",
+        "-f=-",
+    ];
+    let owner = meshgate::render::owner().to_string();
+    lab.kubectl_as(User::Admin, &ours, &owner).await.ok();
 
     // What ran when the upgrade began may have to be started again while it lasts.
     helm(&lab, &["upgrade", "meshgate"], &[BOTH]).await;

@@ -82,6 +82,6 @@ async fn rendered(values: &[&str]) -> String {
     template(&[own, values].concat()).await.ok()
 }
 
-async fn objects(values: &[&str]) -> Vec<Value> {
+pub(super) async fn objects(values: &[&str]) -> Vec<Value> {
     manifests::objects(&rendered(values).await)
 }

@@ -84,6 +84,11 @@ impl Lab {
     pub(crate) async fn kubeconfig_of(&self, account: Account) -> PathBuf {
         self.grant().await;
         let (namespace, name) = account.place();
+        self.kubeconfig_for(namespace, name).await
+    }
+
+    /// A kubeconfig of any ServiceAccount that is there.
+    pub(crate) async fn kubeconfig_for(&self, namespace: &str, name: &str) -> PathBuf {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -96,7 +101,7 @@ impl Lab {
         config["users"][0]["user"] = json!({"token": token["status"]["token"]});
         let file = self
             .folder_of("accounts")
-            .join(format!("{name}.kubeconfig"));
+            .join(format!("{namespace}-{name}.kubeconfig"));
         fs::write(&file, config.to_string()).unwrap();
         file
     }

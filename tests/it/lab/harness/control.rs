@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -27,11 +28,21 @@ impl<'l> Control<'l> {
     /// Starts one with this Configuration and more flags, with the rights that it has in a cluster;
     /// waits for nothing.
     pub(crate) async fn start(lab: &'l Lab, name: &str, config: &str, flags: &[&str]) -> Self {
+        let kubeconfig = lab.kubeconfig_of(Account::Control).await;
+        Self::start_as(lab, (name, &kubeconfig), config, flags).await
+    }
+
+    /// The same as whoever this kubeconfig says.
+    pub(crate) async fn start_as(
+        lab: &'l Lab,
+        (name, kubeconfig): (&str, &Path),
+        config: &str,
+        flags: &[&str],
+    ) -> Self {
         let [port] = lab.ports().await;
         let probes = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let file = lab.folder_of(name).join("config.yaml");
         fs::write(&file, config).unwrap();
-        let kubeconfig = lab.kubeconfig_of(Account::Control).await;
         let kubeconfig = kubeconfig.display().to_string();
         let own = [
             ("kubeconfig", kubeconfig),

@@ -131,13 +131,16 @@ impl Scene {
             self.has_begun(*part).await;
         }
         let system = ["meshgate-system", "linkerd", "kube-system"];
-        within(AT_ONCE, "what waits for nobody is there", async || {
-            for namespace in system {
-                self.are_complete(namespace).await?;
+        for namespace in system {
+            while let Err(missing) = self.are_complete(namespace).await {
+                let late = begin.elapsed() > AT_ONCE;
+                assert!(!late, "in {namespace}, started as {order:?}: {missing}");
+                sleep(Duration::from_millis(200)).await;
             }
-            Some(())
-        })
-        .await;
+        }
+        for namespace in system {
+            self.were_never_refused(namespace).await;
+        }
         self.armed().await;
         self.applications_are_there().await;
         begin.elapsed()
@@ -187,8 +190,22 @@ impl Scene {
         .await;
     }
 
-    /// Every Deployment and DaemonSet of the namespace has all its pods, and they are ready.
-    async fn are_complete(&self, namespace: &str) -> Option<()> {
+    /// No controller was told by a webhook or a policy that there can be no pod.
+    async fn were_never_refused(&self, namespace: &str) {
+        let path =
+            format!("/api/v1/namespaces/{namespace}/events?fieldSelector=reason=FailedCreate");
+        let list = self.lab.get(&path).await.unwrap();
+        for event in list["items"].as_array().unwrap() {
+            let message = event["message"].as_str().unwrap_or_default();
+            let is_ours = ["webhook", "meshgate", "ValidatingAdmissionPolicy"];
+            let is_ours = is_ours.iter().any(|word| message.contains(word));
+            assert!(!is_ours, "{namespace}: {message}");
+        }
+    }
+
+    /// Every Deployment and DaemonSet of the namespace has all its pods, and they are ready; else what
+    /// is missing.
+    async fn are_complete(&self, namespace: &str) -> Result<(), String> {
         for (kind, wanted, ready) in [
             ("deployments", "/spec/replicas", "/status/readyReplicas"),
             (
@@ -198,21 +215,23 @@ impl Scene {
             ),
         ] {
             let path = format!("/apis/apps/v1/namespaces/{namespace}/{kind}");
-            let list = self.lab.get(&path).await?;
-            for object in list["items"].as_array()? {
-                let number = |pointer| object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
-                if number(wanted) != number(ready) || number(wanted) == 0 {
-                    return None;
+            let list = self.lab.get(&path).await.unwrap();
+            for object in list["items"].as_array().unwrap() {
+                let number = |pointer| object.pointer(pointer).and_then(Value::as_u64);
+                let (wanted, ready) = (number(wanted).unwrap_or(0), number(ready).unwrap_or(0));
+                if wanted != ready || wanted == 0 {
+                    let (name, status) = (&object["metadata"]["name"], &object["status"]);
+                    return Err(format!("{name} has {ready} of {wanted}: {status}"));
                 }
             }
         }
-        Some(())
+        Ok(())
     }
 
     /// Waits for all pods of the application, and pokes the controllers that have backed off.
     async fn applications_are_there(&self) {
         let begin = Instant::now();
-        while self.are_complete(&self.namespace).await.is_none() {
+        while self.are_complete(&self.namespace).await.is_err() {
             assert!(
                 begin.elapsed() < PATIENCE,
                 "pods are missing: {}",

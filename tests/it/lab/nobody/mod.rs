@@ -55,13 +55,43 @@ async fn with_a_policy() {
 }
 
 #[tokio::test]
+async fn cold_start_with_webhooks() {
+    starts_cold(Subject::Webhook, SMALL).await;
+}
+
+#[tokio::test]
+async fn cold_start_with_a_policy() {
+    starts_cold(Subject::Policy, SMALL).await;
+}
+
+#[tokio::test]
 #[ignore = "make bench-ha"]
-async fn bench() {
-    let mut rows = Vec::new();
-    for subject in [Subject::Webhook, Subject::Policy, Subject::Plain] {
-        rows.extend(all(subject, LARGE).await);
-    }
-    shows(&rows);
+async fn bench_webhooks() {
+    shows(&all(Subject::Webhook, LARGE).await);
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_policy() {
+    shows(&all(Subject::Policy, LARGE).await);
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_plain() {
+    shows(&all(Subject::Plain, LARGE).await);
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_cold_start_webhooks() {
+    starts_cold(Subject::Webhook, LARGE).await;
+}
+
+#[tokio::test]
+#[ignore = "make bench-ha"]
+async fn bench_cold_start_policy() {
+    starts_cold(Subject::Policy, LARGE).await;
 }
 
 async fn all(subject: Subject, size: Size) -> Vec<Row> {
@@ -84,10 +114,12 @@ async fn all(subject: Subject, size: Size) -> Vec<Row> {
     seen(frozen::run(&scene).await);
     seen(api_server::run(&scene).await);
     seen(lost_node::run(&scene, known).await);
-    if subject.is_ours() {
-        figures(&cold_start::run(&scene, size.cold_starts).await);
-    }
     rows
+}
+
+async fn starts_cold(subject: Subject, size: Size) {
+    let scene = Scene::start(subject, size.node_grace).await;
+    figures(&cold_start::run(&scene, size.cold_starts).await);
 }
 
 fn shows(rows: &[Row]) {
