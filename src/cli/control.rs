@@ -153,7 +153,7 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
             port: args.service_port,
         },
     };
-    let clock: Clock = Arc::new(jiff::Timestamp::now);
+    let clock: Clock = Arc::new(controllers::wall_clock);
     let certificates = match &args.ca_file {
         Some(file) => certificates::Settings {
             source: Source::File(Some(file.clone())),
