@@ -74,7 +74,7 @@ async fn gives_a_sign(cli: &Cli, client: &Client) -> kube::Result<()> {
 fn node(cli: &Cli) -> Value {
     let zone = cli
         .number()
-        .map_or("zone-0".to_owned(), |number| format!("zone-{number}"));
+        .map_or_else(|| "zone-0".to_owned(), |number| format!("zone-{number}"));
     let mut node = json!({
         "apiVersion": "v1",
         "kind": "Node",
