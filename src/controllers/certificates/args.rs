@@ -8,35 +8,36 @@ use super::own::Own;
 use super::{Clock, Settings, Source};
 
 const DAY: u64 = 24 * 60 * 60;
+/// Named at each flag, so that those which come after them are under their own.
+const HEADING: &str = "Certificates";
 /// Shorter ones leave no time for a renewal: its steps wait for API servers' caches.
 const SHORTEST: Duration = Duration::from_secs(30);
 
 /// Where the certificates of a cluster come from.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Certificates")]
 pub struct CertificatesArgs {
     /// Who makes the serving certificate
-    #[arg(long, value_name = "BY", default_value = "own")]
+    #[arg(long, help_heading = HEADING, value_name = "BY", default_value = "own")]
     pub certificates: By,
 
     /// Secret of the serving certificate, in --namespace
-    #[arg(long, value_name = "NAME", default_value = "meshgate-tls")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "meshgate-tls")]
     pub tls_secret: String,
 
     /// Secret of meshgate's own CA, in --namespace
-    #[arg(long, value_name = "NAME", default_value = "meshgate-ca")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "meshgate-ca")]
     pub ca_secret: String,
 
     /// Leave the caBundle to cainjector of cert-manager, which takes it from this Certificate
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_certificate)]
+    #[arg(long, help_heading = HEADING, value_name = "NAMESPACE/NAME", value_parser = parse_certificate)]
     pub inject_ca_from: Option<String>,
 
     /// How long a CA of meshgate's own is valid; it is renewed when two thirds of that are over
-    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = parse_lifetime)]
+    #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "365d", value_parser = parse_lifetime)]
     pub ca_lifetime: Duration,
 
     /// How long a serving certificate of meshgate's own is valid, at most as long as its CA
-    #[arg(long, value_name = "TIME", default_value = "90d", value_parser = parse_lifetime)]
+    #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "90d", value_parser = parse_lifetime)]
     pub leaf_lifetime: Duration,
 }
 
