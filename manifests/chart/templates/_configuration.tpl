@@ -22,9 +22,12 @@ excludedNamespaces:
 {{- end }}
 {{- end }}
 
-{{/* Of its content and of nothing else, so that a change of anything else restarts nobody for it. */}}
+{{/*
+Of its content, and of the program that reads it: another version may have another preset of the same
+name. Of nothing else, so that a change of anything else restarts nobody for it.
+*/}}
 {{- define "meshgate.configurationHash" -}}
-{{ include "meshgate.configuration" . | sha256sum | trunc 10 }}
+{{ printf "%s\n%s" (include "meshgate.configuration" .) (include "meshgate.image" .) | sha256sum | trunc 10 }}
 {{- end }}
 
 {{/* The ConfigMap of a hash: (list . HASH DATA). */}}

@@ -14,7 +14,7 @@ use crate::glass::open::Opened;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
-    /// `open` or `closed`.
+    /// `open`, `closed`, or `unchanged` where nothing could be opened.
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -77,23 +77,41 @@ impl Answer {
         }
     }
 
-    pub(super) fn print(&self, format: Format) -> Done {
+    pub(super) fn print(mut self, format: Format) -> Done {
+        if self.note.is_some() && !self.is_changed() {
+            self.state = "unchanged";
+        }
         match format {
             Format::Table => output::print(&self.text())?,
-            Format::Json | Format::Yaml => output::print_value(format, self)?,
+            Format::Json | Format::Yaml => output::print_value(format, &self)?,
         }
         Ok(self.exit())
     }
 
-    fn text(&self) -> String {
-        let mut text = match (&self.note, self.is_changed()) {
-            (Some(note), true) => output::bad(&format!("THE GLASS IS BROKEN: {note}")) + "\n",
-            (Some(_), false) => {
+    /// What was done, in a sentence; whoever reads no further must not think that it was more.
+    fn sentence(&self) -> String {
+        let is_all = self.problems.is_empty();
+        match (&self.note, self.is_changed()) {
+            (Some(note), true) if is_all => {
+                output::bad(&format!("THE GLASS IS BROKEN: {note}")) + "\n"
+            }
+            (Some(note), true) => {
+                let text = format!("THE GLASS IS BROKEN, but not everywhere: {note}");
+                output::bad(&text) + "\n"
+            }
+            (Some(_), false) if is_all => {
                 "Nothing was switched off: nothing of it is registered.\n".to_owned()
             }
-            (None, true) => "The glass is closed: everything is as it was.\n".to_owned(),
-            (None, false) => "Nothing was open.\n".to_owned(),
-        };
+            (Some(_), false) => "Nothing was switched off.\n".to_owned(),
+            (None, true) if is_all => "The glass is closed: everything is as it was.\n".to_owned(),
+            (None, true) => "The glass is closed, but not everywhere.\n".to_owned(),
+            (None, false) if is_all => "Nothing was open.\n".to_owned(),
+            (None, false) => "Nothing was closed.\n".to_owned(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.sentence();
         let mut table = output::table(&[]);
         let rows = [
             ("changed", &self.changed),
@@ -114,5 +132,42 @@ impl Answer {
             );
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::kind::Kind;
+
+    fn sentence(note: Option<&str>, changed: usize, problems: usize) -> String {
+        let note = note.and_then(Note::parse);
+        let mut answer = Answer::of(&Seen::default(), note.as_ref());
+        let id = Id {
+            kind: Kind::MutatingWebhooks,
+            name: "a".to_owned(),
+        };
+        (0..changed).for_each(|_| answer.closed(&id));
+        let what = "alice may not".to_owned();
+        (0..problems).for_each(|_| answer.problem(&CallError::Deadline { what: what.clone() }));
+        answer.sentence()
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_done_that_was_not() {
+        let note = Some("alice: x");
+        for (note, changed, problems, expected) in [
+            (note, 1, 0, "THE GLASS IS BROKEN: alice: x"),
+            (note, 1, 1, "THE GLASS IS BROKEN, but not everywhere"),
+            (note, 0, 0, "nothing of it is registered"),
+            (note, 0, 1, "Nothing was switched off.\n"),
+            (None, 1, 0, "everything is as it was"),
+            (None, 1, 1, "closed, but not everywhere"),
+            (None, 0, 0, "Nothing was open"),
+            (None, 0, 1, "Nothing was closed.\n"),
+        ] {
+            let found = sentence(note, changed, problems);
+            assert!(found.contains(expected), "{expected}: {found}");
+        }
     }
 }

@@ -125,42 +125,69 @@ impl FromStr for Reason {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words.is_empty() {
             true => Err("expected a reason"),
-            false => Ok(Self(words.join(" "))),
+            // A semicolon ends the text of the note: what follows could be read as one of its fields.
+            false => Ok(Self(words.join(" ").replace(';', ","))),
         }
     }
 }
 
 pub(super) fn run(args: &BreakGlassArgs) -> Done {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(async {
-        let limit = Duration::from_secs(args.timeout);
-        match tokio::time::timeout(limit, break_glass(args)).await {
-            Ok(done) => done,
-            Err(_) => bail!("not done within {} s; run it again to go on", args.timeout),
-        }
-    })
+    runtime.block_on(break_glass(args))
+}
+
+/// Sets a limit to what the API server takes; whoever is asked something may think about it.
+async fn in_time<T>(
+    args: &BreakGlassArgs,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    match tokio::time::timeout(Duration::from_secs(args.timeout), work).await {
+        Ok(done) => done,
+        Err(_) => bail!("not done within {} s; run it again to go on", args.timeout),
+    }
 }
 
 async fn break_glass(args: &BreakGlassArgs) -> Done {
-    let config = cluster_config(args.kubeconfig.as_deref()).await?;
+    let config = in_time(args, cluster_config(args.kubeconfig.as_deref())).await?;
     let server = config.cluster_url.to_string();
     let client = watch::connect(&config).context("cannot set up a client for the API server")?;
-    let seen = act::look(&client).await;
+    let (seen, note) = in_time(args, planned(args, &client)).await?;
+    let Some(note) = note else {
+        return in_time(args, close(args, &client, seen)).await;
+    };
+    if !seen.objects.is_empty() && !args.yes && !is_agreed(&note, &server)? {
+        bail!("nothing was changed");
+    }
+    in_time(args, open(args, &client, (seen, &note))).await
+}
+
+/// What there is, and what is to be written to it; nothing if it is to be closed.
+async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen, Option<Note>)> {
+    let seen = act::look(client).await;
     let (Some(length), Some(reason)) = (args.length, &args.reason) else {
-        return close(args, &client, seen).await;
+        return Ok((seen, None));
     };
     check_injectors(&args.injector, &seen)?;
-    let who = own_name(&client).await?;
     let note = Note {
-        text: format!("{who}: {}", reason.0),
+        text: format!("{}: {}", who(client).await, reason.0),
         until: Some(end(length)?),
         injectors: args.injector.clone(),
     };
     check_open(&note, &seen)?;
-    if !seen.objects.is_empty() && !args.yes && !is_agreed(&note, &server)? {
-        bail!("nothing was changed");
+    Ok((seen, Some(note)))
+}
+
+/// By which name the API server knows the caller. It is done also where that cannot be found out: the
+/// audit log has it.
+async fn who(client: &Client) -> String {
+    match own_name(client).await {
+        Ok(name) if !name.is_empty() => name,
+        Ok(_) => "somebody".to_owned(),
+        Err(problem) => {
+            output::note(&problem.to_string());
+            "somebody".to_owned()
+        }
     }
-    open(args, &client, (seen, &note)).await
 }
 
 /// Until when, without parts of a second.
@@ -262,10 +289,9 @@ async fn close(args: &BreakGlassArgs, client: &Client, seen: Seen) -> Done {
             Err(problem) => answer.problem(&problem),
         }
     }
-    let who = own_name(client).await.unwrap_or_default();
     let told = Event {
         reason: "GlassClosed",
-        message: format!("closed again by {who}"),
+        message: format!("closed again by {}", who(client).await),
         is_warning: false,
     };
     tell(client, &seen, answer.is_changed().then_some(&told)).await;
@@ -280,5 +306,22 @@ async fn tell(client: &Client, seen: &Seen, event: Option<&Event>) {
     };
     if let Err(problem) = event::record(client, (id, Some(object)), event).await {
         output::note(&format!("no Event tells of it: {problem}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_never_a_field_of_the_note() {
+        let reason: Reason = "moved; until=2099-01-01T00:00:00Z".parse().unwrap();
+        let until: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let note = Note {
+            text: format!("alice: {}", reason.0),
+            until: Some(until),
+            injectors: Vec::new(),
+        };
+        assert_eq!(Note::parse(&note.to_string()), Some(note));
     }
 }

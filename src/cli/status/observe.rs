@@ -14,9 +14,8 @@ use crate::certs::pair;
 use crate::cli::serve::state_and_reason;
 use crate::cluster::watch;
 use crate::controllers::api::{call, objects, served};
-use crate::controllers::event;
-use crate::controllers::kind::Kind;
-use crate::controllers::wall_clock;
+use crate::controllers::kind::{Id, Kind};
+use crate::controllers::{event, glass, wall_clock};
 use crate::injector::Injectors;
 use crate::render::{CONFIGURATION, OURS, OWNER};
 
@@ -40,10 +39,15 @@ pub(super) async fn observe(
         refusals(client),
     );
     let said = said(client).await;
+    let breakable = match registration {
+        Ok(_) => Vec::new(),
+        Err(_) => breakable(client).await,
+    };
     Observed {
         now: wall_clock(),
         trusted: trusted(&registration),
         registration,
+        breakable,
         pods,
         leader,
         serving,
@@ -78,6 +82,16 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
         }));
     }
     Ok(found)
+}
+
+/// What can be switched off, with no more rights than that takes.
+async fn breakable(client: &Client) -> Vec<Value> {
+    let seen = glass::look(client).await;
+    let with_kind = |(id, mut object): (Id, Value)| {
+        object["kind"] = id.kind.names().kind.into();
+        object
+    };
+    seen.objects.into_iter().map(with_kind).collect()
 }
 
 async fn pods(client: &Client, namespace: &str) -> Known<Vec<Pod>> {

@@ -90,20 +90,25 @@ impl Whole {
 
 pub(super) fn run(args: &UninstallArgs) -> Done {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(async {
-        let limit = Duration::from_secs(args.timeout);
-        match tokio::time::timeout(limit, uninstall(args, Instant::now() + limit)).await {
-            Ok(done) => done,
-            Err(_) => bail!("not done within {} s; run it again to go on", args.timeout),
-        }
-    })
+    runtime.block_on(uninstall(args))
 }
 
-async fn uninstall(args: &UninstallArgs, deadline: Instant) -> Done {
-    let config = cluster_config(args.kubeconfig.as_deref()).await?;
+/// Sets a limit to what the API server takes; whoever is asked something may think about it.
+async fn in_time<T>(
+    args: &UninstallArgs,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    match tokio::time::timeout(Duration::from_secs(args.timeout), work).await {
+        Ok(done) => done,
+        Err(_) => bail!("not done within {} s; run it again to go on", args.timeout),
+    }
+}
+
+async fn uninstall(args: &UninstallArgs) -> Done {
+    let config = in_time(args, cluster_config(args.kubeconfig.as_deref())).await?;
     let server = config.cluster_url.to_string();
     let client = watch::connect(&config).context("cannot set up a client for the API server")?;
-    let found = find(args, &client).await?;
+    let found = in_time(args, find(args, &client)).await?;
     if args.dry_run || found.is_empty() {
         return Answer::of(&found, None).print(args, &server);
     }
@@ -111,7 +116,8 @@ async fn uninstall(args: &UninstallArgs, deadline: Instant) -> Done {
     if asked && !is_agreed(&found, &server)? {
         bail!("nothing was removed");
     }
-    let left = remove(args, &client, &found, deadline).await?;
+    let deadline = Instant::now() + Duration::from_secs(args.timeout);
+    let left = in_time(args, remove(args, &client, &found, deadline)).await?;
     let mut answer = Answer::of(&found, Some(&left));
     answer.is_listed = asked;
     answer.print(args, &server)

@@ -34,6 +34,19 @@ fn every_metric_of_an_alert_is_documented() {
     }
 }
 
+/// Every process says 0 for what only one kind of them knows, so that the lowest and the highest of all
+/// mean nothing by themselves.
+#[test]
+fn alerts_ask_those_who_know() {
+    let text = text("chart/alerts.yaml");
+    assert!(!text.contains("min(meshgate_serving_cert_not_after_seconds)"));
+    let armed = text.split("max(meshgate_registration_armed)").skip(1);
+    for rest in armed {
+        let line = rest.lines().next().unwrap();
+        assert!(line.contains("and max(meshgate_leader) == 1"), "{line}");
+    }
+}
+
 /// The words of decisions in them are those that the program counts by.
 #[test]
 fn the_decisions_of_alerts_are_documented() {

@@ -13,6 +13,9 @@ pub(in crate::cli::status) struct Observed {
     pub(in crate::cli::status) now: Timestamp,
     /// The objects of the registration.
     pub(in crate::cli::status) registration: Known<Vec<Value>>,
+    /// What can be switched off, as far as it may be read, where the registration could not be listed:
+    /// those who may break the glass may see it, and no more.
+    pub(in crate::cli::status) breakable: Vec<Value>,
     pub(in crate::cli::status) pods: Known<Vec<Pod>>,
     pub(in crate::cli::status) leader: Known<Option<Leader>>,
     /// Subject and end of each certificate that replicas serve with.

@@ -12,7 +12,7 @@ const PART: &str = "registration";
 
 /// Glass that somebody broke, loudly.
 pub(super) fn glass(seen: &Observed) -> Vec<Row> {
-    let objects = seen.registration.as_deref().unwrap_or_default();
+    let objects = seen.registration.as_ref().unwrap_or(&seen.breakable);
     let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
     for object in objects {
         let (Some(note), Some(id)) = (glass::of(object), Id::of(object)) else {

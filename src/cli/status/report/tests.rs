@@ -42,6 +42,7 @@ fn fine() -> Observed {
     Observed {
         now: at("12:00:00"),
         registration: Ok(registered(Enforcement::Webhook)),
+        breakable: Vec::new(),
         pods: Ok(vec![
             pod("a", "serve", "one"),
             pod("b", "serve", "two"),
@@ -171,6 +172,9 @@ fn broken_glass_is_said_first_and_loudly() {
     assert!(found[0].text.starts_with(expected), "{:?}", found[0]);
     assert!(rows(&seen, Grade::Finding)[1].contains("NOT ARMED: 0 of 4"));
     seen.now = at("12:11:00");
+    assert!(report(&seen)[0].text.contains("OVERDUE since"));
+    // Whoever may break it, and no more, sees that it is.
+    seen.breakable = std::mem::replace(&mut seen.registration, Err("no".to_owned())).unwrap();
     assert!(report(&seen)[0].text.contains("OVERDUE since"));
 }
 

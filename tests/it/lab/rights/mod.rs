@@ -14,7 +14,7 @@ use self::roles::{Grant, grants};
 use crate::manifests::of_kind;
 
 /// Whose the roles are: a role of that name, and the user who has it.
-const WHOSE: [(&str, &str); 4] = [
+const WHOSE: [(&str, &str); 6] = [
     (
         "meshgate-serve",
         "system:serviceaccount:meshgate-system:meshgate",
@@ -24,11 +24,19 @@ const WHOSE: [(&str, &str); 4] = [
         "system:serviceaccount:meshgate-system:meshgate-control",
     ),
     (
+        "meshgate-control-events",
+        "system:serviceaccount:meshgate-system:meshgate-control",
+    ),
+    (
         "meshgate-uninstall",
         "system:serviceaccount:meshgate-system:meshgate-uninstall",
     ),
     (
         "meshgate-break-glass",
+        "system:serviceaccount:on-call:somebody",
+    ),
+    (
+        "meshgate-break-glass-events",
         "system:serviceaccount:on-call:somebody",
     ),
 ];
