@@ -151,13 +151,21 @@ fn verifies(chain: &[CertificateDer<'_>], ca: &Ca, now: Timestamp) -> bool {
         })
 }
 
+/// Most CAs in a bundle. Only rotations that are forced over and over come near it; the oldest then goes.
+pub const MOST: usize = 16;
+
 /// Whether whoever trusts `live` loses nothing when it is replaced by `wanted`: all that `live` holds
-/// and that has not expired is in `wanted` as well. Texts that cannot be read hold nothing.
+/// and that has not expired is in `wanted` as well, or has fallen out at the end of one that is full. Texts
+/// that cannot be read hold nothing.
 pub fn covers(wanted: &str, live: &str, now: Timestamp) -> bool {
     let of = |text: &str| read(text.as_bytes()).unwrap_or_default();
     let wanted = of(wanted);
-    let mut live = of(live).into_iter().filter(|ca| !ca.has_expired(now));
-    !wanted.is_empty() && live.all(|ca| wanted.contains(&ca))
+    let live = of(live).into_iter().filter(|ca| !ca.has_expired(now));
+    // To wait with a full one until it is proved would be to wait for the leaf that waits for it.
+    let mut rest = live.skip_while(|ca| wanted.contains(ca)).peekable();
+    let is_all_there = rest.peek().is_none();
+    let has_fallen_out = wanted.len() >= MOST && rest.all(|ca| !wanted.contains(&ca));
+    !wanted.is_empty() && (is_all_there || has_fallen_out)
 }
 
 #[cfg(test)]
@@ -227,5 +235,19 @@ mod tests {
         assert!(!covers(&other, &both, now()) && covers(&other, &both, later));
         assert!(covers(&one, "", now()) && covers(&one, "words", now()));
         assert!(!covers("", "", now()) && !covers("", &one, now()));
+    }
+    #[test]
+    fn only_the_end_of_a_full_bundle_may_fall_out() {
+        let made: Vec<String> = (0..=MOST)
+            .map(|_| Authority::new("CA", DAY, now()).unwrap().cert_pem())
+            .collect();
+        let (newest, live) = made.split_first().unwrap();
+        let first = |count: usize| format!("{newest}{}", live[..count].concat());
+        // One in, one out: as a rotation has it that is forced once more.
+        assert!(covers(&first(MOST - 1), &live.concat(), now()));
+        // One that is not full has no reason to lose any.
+        assert!(!covers(&first(MOST - 2), &live.concat(), now()));
+        let turned: String = live.iter().rev().map(String::as_str).collect();
+        assert!(!covers(&first(MOST - 1), &turned, now()));
     }
 }

@@ -21,16 +21,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::bundle::{Ca, distinct};
+use super::bundle::{Ca, MOST, distinct};
 
 use self::due::{Life, ahead};
 
 /// API servers read webhook configurations from caches of their own: what is registered is in
 /// force everywhere after this time.
 pub const MARGIN: Duration = Duration::from_secs(5);
-
-/// Most CAs in a bundle. Only rotations that are forced over and over come near it.
-const MOST: usize = 16;
 
 /// What one of the Secrets holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
