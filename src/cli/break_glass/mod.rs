@@ -125,7 +125,8 @@ impl FromStr for Reason {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words.is_empty() {
             true => Err("expected a reason"),
-            false => Ok(Self(words.join(" "))),
+            // What is behind a semicolon would be read as a field of the note.
+            false => Ok(Self(words.join(" ").replace(';', ","))),
         }
     }
 }
