@@ -225,8 +225,19 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     let is_all = plan.actions.is_empty() && missing.is_empty() && is_guaranteed;
     if is_all && is_everywhere {
         plan.actions = stale(observed, wanted);
+    } else if plan.actions.is_empty() && is_relieved(by_policy, progress) {
+        // Policies refuse what it would: without a replica it would refuse all else as well.
+        let webhooks =
+            |action: &Action| matches!(action, Action::Delete { id } if id.kind.is_webhooks());
+        plan.actions = stale(observed, wanted);
+        plan.actions.retain(webhooks);
     }
     plan
+}
+
+/// Whether webhooks that are not wanted can go although nobody is there to be called.
+fn is_relieved(by_policy: bool, progress: Progress) -> bool {
+    by_policy && progress.in_force && progress.replicas == Replicas::NoneReady
 }
 
 impl Plan {
@@ -254,7 +265,8 @@ impl Plan {
         }
     }
 
-    /// Plans nothing but the entry by which we are reached, and what that needs.
+    /// Plans nothing but the entry by which we are reached, and what that needs; and a wider bundle for all
+    /// that is armed, without which no certificate might be issued that a replica could begin with.
     fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
         for object in wanted {
             let Some(id) = Id::of(object) else { continue };
@@ -263,7 +275,9 @@ impl Plan {
                 self.hands_off.push(id);
             } else if id.kind == Kind::ClusterRole && live.is_none() {
                 self.actions.push(apply(id, object.clone(), None));
-            } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
+            } else if observed.owner_uid().is_some()
+                && (entries::prove_reach(object) || live.is_some_and(entries::is_any_armed))
+            {
                 let wanted = object;
                 let mut object = wanted.clone();
                 entries::keep(&mut object, live.unwrap_or(&Value::Null));
