@@ -106,7 +106,7 @@ impl Context {
     /// Somebody else acts from now on: what was said of the cluster is theirs to say.
     fn is_over(&self) {
         self.latch.open_with("kept by whoever leads");
-        self.metrics.registration_unknown();
+        self.metrics.writes_no_more();
     }
 
     /// By what callers are to verify us; `None` until it is known.

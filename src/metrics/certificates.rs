@@ -38,6 +38,12 @@ impl Certificates {
         );
         own
     }
+
+    /// Nobody here knows anything of them.
+    pub(super) fn clear(&self) {
+        self.not_after.clear();
+        self.bundle.set(0);
+    }
 }
 
 impl super::Metrics {

@@ -353,11 +353,14 @@ impl Metrics {
         self.leader.set(i64::from(leads));
     }
 
-    /// Takes back what was said of the registration: somebody else keeps it, and says it.
-    pub fn registration_unknown(&self) {
+    /// Takes back what was said of the cluster by whoever wrote into it: somebody else does, and says
+    /// it. What stays would grow old and raise alarms.
+    pub fn writes_no_more(&self) {
         self.registration.armed.set(0);
         self.registration.narrowed.set(0);
         self.registration.namespaces_unlabelled.set(0);
+        self.registration.glass.clear();
+        self.certificates.clear();
     }
 
     /// Sets whether something enforces, and all that is to fail closed does so.

@@ -1,7 +1,9 @@
-{{/* Labels of every object. Helm itself adds app.kubernetes.io/managed-by. */}}
+{{/* Labels of every object. Helm itself adds app.kubernetes.io/managed-by; by the instance
+`meshgate uninstall` finds what Helm keeps of the release. */}}
 {{- define "meshgate.labels" -}}
 app.kubernetes.io/name: meshgate
 app.kubernetes.io/part-of: meshgate
+app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 

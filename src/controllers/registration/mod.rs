@@ -212,12 +212,7 @@ impl Keeper {
         }
         let mut wanted = render::registration(&self.context.injectors, &settings).objects;
         let ids: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
-        let mut observed = observe::objects_of(&client, &served, &ids).await?;
-        let home = observe::home(&client, &settings.namespace).await?;
-        observed.home = self.note_home(home);
-        let now = (self.context.form.certificates.clock)();
-        observed.note_covered(settings.ca_bundle.as_deref(), now);
-        self.look_at_fleet(&settings.namespace).await?;
+        let observed = self.observe(&served, &ids, &settings).await?;
         if let Some(uid) = observed.owner_uid() {
             settings.owner_uid = Some(uid.to_owned());
             wanted = render::registration(&self.context.injectors, &settings).objects;
@@ -261,6 +256,23 @@ impl Keeper {
         let narrowed = self.note_narrowed(&observed, &wanted);
         self.tell_state(state, &narrowed, &plan.hands_off);
         Ok(Next::By(next.min(self.tell_event(&observed).await)))
+    }
+
+    /// Looks at all that the plan depends on.
+    async fn observe(
+        &mut self,
+        served: &BTreeSet<Kind>,
+        ids: &[Id],
+        settings: &Settings,
+    ) -> Result<Observed, CallError> {
+        let client = self.context.client.clone();
+        let mut observed = observe::objects_of(&client, served, ids).await?;
+        let home = observe::home(&client, &settings.namespace).await?;
+        observed.home = self.note_home(home);
+        let now = (self.context.form.certificates.clock)();
+        observed.note_covered(settings.ca_bundle.as_deref(), now);
+        self.look_at_fleet(&settings.namespace).await?;
+        Ok(observed)
     }
 
     fn settings(&self, served: &BTreeSet<Kind>) -> Settings {

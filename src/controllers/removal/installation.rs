@@ -10,7 +10,7 @@ use kube::{Api, Client};
 
 use crate::controllers::api::{CallError, call};
 
-use super::plan::{HELM, INSTANCE, OURS, PART_OF, Place, SECRETS, SORTS, Sort, made_by_us};
+use super::plan::{BY_NAME, HELM, INSTANCE, OURS, PART_OF, Place, SORTS, Sort};
 
 /// The Deployment that writes the registration.
 const CONTROL: &str = "meshgate-control";
@@ -65,31 +65,10 @@ pub async fn find(
     let home = home(client, namespace).await?;
     let mut releases = Vec::new();
     for sort in SORTS {
-        if extent == Extent::Registration && !made_by_us(sort) && sort.kind != "Deployment" {
-            continue;
+        if extent == Extent::All {
+            releases.extend(labelled(client, (sort, namespace), &mut found).await?);
         }
-        let listed = list(client, (sort, namespace), PART_OF, &mut found.unseen).await?;
-        for object in listed {
-            let labels = object.metadata.labels.unwrap_or_default();
-            releases.extend(labels.get(INSTANCE).cloned());
-            let name = object.metadata.name.unwrap_or_default();
-            let goes = match extent {
-                Extent::All => !sort.is_owner(&name),
-                Extent::Registration => is_made_by_us(&labels) || name == CONTROL,
-            };
-            if goes && object.metadata.deletion_timestamp.is_none() {
-                let namespace = object.metadata.namespace.unwrap_or_default();
-                let piece = Piece {
-                    sort,
-                    namespace,
-                    name,
-                };
-                found.pieces.push(piece);
-            }
-        }
-        if extent == Extent::All || made_by_us(sort) {
-            named(client, (sort, namespace), extent, &mut found).await?;
-        }
+        named(client, (sort, namespace), extent, &mut found).await?;
     }
     if extent == Extent::All {
         helm(client, namespace, releases, &mut found).await?;
@@ -104,6 +83,33 @@ pub async fn find(
         }
     }
     Ok(found)
+}
+
+/// Notes what carries the label; says of which releases.
+async fn labelled(
+    client: &Client,
+    (sort, namespace): (Sort, &str),
+    found: &mut Installation,
+) -> Result<Vec<String>, CallError> {
+    let mut releases = Vec::new();
+    for object in list(client, (sort, namespace), PART_OF, &mut found.unseen).await? {
+        let metadata = object.metadata;
+        releases.extend(
+            metadata
+                .labels
+                .and_then(|mut labels| labels.remove(INSTANCE)),
+        );
+        let name = metadata.name.unwrap_or_default();
+        if sort.is_owner(&name) || metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        found.pieces.push(Piece {
+            sort,
+            namespace: metadata.namespace.unwrap_or_default(),
+            name,
+        });
+    }
+    Ok(releases)
 }
 
 /// Whether our namespace is there and to stay, and whether it was made for us.
@@ -158,14 +164,14 @@ async fn list(
     }
 }
 
-/// What meshgate makes itself, by its name, whatever became of its labels.
+/// What is known by its name, whatever became of its labels: it takes no right to list anything.
 async fn named(
     client: &Client,
     (sort, namespace): (Sort, &str),
     extent: Extent,
     found: &mut Installation,
 ) -> Result<(), CallError> {
-    let names = SECRETS.iter().filter(|(kind, _)| *kind == sort.kind);
+    let names = BY_NAME.iter().filter(|(kind, _)| *kind == sort.kind);
     for name in names.flat_map(|(_, names)| names.iter()) {
         let is_known = |piece: &Piece| piece.sort == sort && piece.name == *name;
         if found.pieces.iter().any(is_known) {
@@ -183,7 +189,8 @@ async fn named(
         let Some(object) = object else { continue };
         let labels = object.metadata.labels.unwrap_or_default();
         // Somebody else's (cert-manager's) comes back as long as what makes it is there.
-        if extent == Extent::All || is_made_by_us(&labels) {
+        let goes = extent == Extent::All || name == &CONTROL || is_made_by_us(&labels);
+        if goes && object.metadata.deletion_timestamp.is_none() {
             found.pieces.push(Piece {
                 sort,
                 namespace: namespace.to_owned(),

@@ -45,8 +45,10 @@ pub const HELM: &str = "owner=helm";
 /// Label of what meshgate itself has written.
 pub const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "meshgate");
 
-/// What meshgate makes in its own namespace, by kind and name.
-pub const SECRETS: [(&str, &[&str]); 2] = [
+/// What goes in any case, by kind and name: what writes the registration, and what meshgate makes in its
+/// own namespace.
+pub const BY_NAME: [(&str, &[&str]); 3] = [
+    ("Deployment", &["meshgate-control"]),
     ("Secret", &["meshgate-ca", "meshgate-tls"]),
     ("Lease", &["meshgate-control"]),
 ];
@@ -151,11 +153,6 @@ pub const SORTS: [Sort; 19] = [
     sort(RBAC, "ClusterRole", "clusterroles", Place::Cluster),
     sort("", "ServiceAccount", "serviceaccounts", Place::Home),
 ];
-
-/// Whether meshgate itself makes objects of this kind.
-pub fn made_by_us(sort: Sort) -> bool {
-    SECRETS.iter().any(|(kind, _)| *kind == sort.kind)
-}
 
 /// The merge patch that takes our labels off a namespace; `None` if it has none.
 pub fn unlabel(labels: &BTreeMap<String, String>) -> Option<Value> {

@@ -138,10 +138,10 @@ fn rights() -> Value {
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["meshgate"],
          "verbs": ["get", "delete"]},
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "patch"]},
-        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "delete"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["meshgate-control"], "verbs": ["get", "delete"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "delete"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "delete"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["meshgate-ca", "meshgate-tls"], "verbs": ["get", "delete"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["meshgate-control"], "verbs": ["get", "delete"]},
     ])
 }
 

@@ -14,16 +14,8 @@ fn container(pod: &Value) -> &Value {
     &containers[0]
 }
 
-/// Commands and flags that the program is to have, and does not yet.
-const NOT_YET: [&str; 1] = ["uninstall"];
-
 /// Whether the built program takes these arguments: `--help` comes last, so all others are read.
 pub(crate) fn takes(arguments: &[String]) -> Result<(), String> {
-    let is_there = |word: &&String| !NOT_YET.iter().any(|flag| word.starts_with(flag));
-    let arguments: Vec<_> = arguments.iter().filter(is_there).collect();
-    if arguments.first().is_none_or(|word| word.starts_with('-')) {
-        return Ok(());
-    }
     let output = Command::new(env!("CARGO_BIN_EXE_meshgate"))
         .args(arguments)
         .arg("--help")

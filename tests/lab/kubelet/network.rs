@@ -2,6 +2,7 @@
 //! the bridge of its Node.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
@@ -50,9 +51,12 @@ impl Address<'_> {
         format!("node{}.{}", self.all.node, self.last)
     }
 
-    /// Lays the link.
+    /// Lays the link; what is left of one that was half laid goes first.
     pub(crate) async fn lay(&self) -> Result<()> {
         let (namespace, last, node) = (self.namespace(), self.last, self.all.node);
+        if Path::new(&self.file()).exists() {
+            self.remove().await?;
+        }
         ip(&["netns", "add", &namespace]).await?;
         let own = format!("pod{last}");
         let steps = [

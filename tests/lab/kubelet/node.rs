@@ -72,7 +72,9 @@ async fn gives_a_sign(cli: &Cli, client: &Client) -> kube::Result<()> {
 }
 
 fn node(cli: &Cli) -> Value {
-    let zone = format!("zone-{}", cli.number().unwrap_or(0));
+    let zone = cli
+        .number()
+        .map_or_else(|| "zone-0".to_owned(), |number| format!("zone-{number}"));
     let mut node = json!({
         "apiVersion": "v1",
         "kind": "Node",

@@ -176,22 +176,10 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
     }
     let by_policy = policies::are_wanted(wanted);
     let is_everywhere = progress.replicas == Replicas::Equal;
-    // Policies need nobody to be reached.
-    let may_change = is_everywhere && (by_policy || progress.reached);
-    if !may_change && wanted.iter().any(|object| is_of_another(observed, object)) {
-        plan.hold = Hold::Another;
-        plan.only_to_be_reached(observed, wanted);
+    if plan.is_held((observed, wanted), progress, by_policy) {
         return plan;
     }
-    if by_policy && !progress.in_force && policies::are_webhooks_armed(observed) {
-        plan.only_policies(observed, wanted);
-        return plan;
-    }
-    let missing: Vec<Id> = wanted
-        .iter()
-        .filter_map(Id::of)
-        .filter(|id| !observed.objects.contains_key(id))
-        .collect();
+    let missing = missing(observed, wanted);
     // What is armed for this very configuration is put back whatever the replicas have.
     let is_in_turn = is_everywhere || is_armed(observed, wanted);
     plan.mirrored = observed.owner_uid().is_some();
@@ -210,10 +198,10 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             continue;
         };
         // Nothing is armed where policies enforce, and they are in force.
-        let is_pods = by_policy && id.name != MIRROR;
+        let is_free = by_policy && id.name != MIRROR;
         let is_of_another = is_of_another(observed, &target);
         let may_arm = is_in_turn && may_arm(&id, progress, &missing, is_of_another);
-        let mut object = prepared(&target, live, is_pods || may_arm);
+        let mut object = prepared(&target, live, is_free || may_arm);
         trusting::widen(&mut object, &target, &observed.covered);
         if live.is_some_and(|live| contains(live, &object)) {
             continue;
@@ -221,26 +209,74 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.mirrored &= id.name != MIRROR;
         plan.actions.push(apply(id, object, live));
     }
-    let is_guaranteed = progress.settled && (!by_policy || progress.in_force);
-    let is_all = plan.actions.is_empty() && missing.is_empty() && is_guaranteed;
-    if is_all && is_everywhere {
-        plan.actions = stale(observed, wanted);
-    } else if plan.actions.is_empty() && is_relieved(by_policy, progress) {
-        // Policies refuse what it would: without a replica it would refuse all else as well.
-        let webhooks =
-            |action: &Action| matches!(action, Action::Delete { id } if id.kind.is_webhooks());
-        plan.actions = stale(observed, wanted);
-        plan.actions.retain(webhooks);
+    if plan.actions.is_empty() {
+        plan.actions = left_over((observed, wanted), progress, by_policy);
     }
     plan
 }
 
-/// Whether webhooks that are not wanted can go although nobody is there to be called.
-fn is_relieved(by_policy: bool, progress: Progress) -> bool {
-    by_policy && progress.in_force && progress.replicas == Replicas::NoneReady
+/// What is not wanted (any more) and may go now, where nothing is left to be written.
+fn left_over(
+    (observed, wanted): (&Observed, &[Value]),
+    progress: Progress,
+    by_policy: bool,
+) -> Vec<Action> {
+    let is_everywhere = progress.replicas == Replicas::Equal;
+    let is_all = is_everywhere && missing(observed, wanted).is_empty();
+    let mut stale = stale(observed, wanted);
+    if is_all && progress.is_guaranteed(by_policy) {
+        return stale;
+    }
+    // Policies refuse what a check would, that nobody answers; and it would refuse all else as well.
+    let is_alone = progress.replicas == Replicas::NoneReady;
+    let is_relieved = is_alone && by_policy && progress.in_force;
+    stale.retain(|action| {
+        let is_webhooks = matches!(action, Action::Delete { id } if id.kind.is_webhooks());
+        is_relieved && is_webhooks
+    });
+    stale
+}
+
+/// What is wanted and not there.
+fn missing(observed: &Observed, wanted: &[Value]) -> Vec<Id> {
+    let ids = wanted.iter().filter_map(Id::of);
+    ids.filter(|id| !observed.objects.contains_key(id))
+        .collect()
+}
+
+impl Progress {
+    /// Whether what is wanted has been in force for long enough to take away what it replaces.
+    fn is_guaranteed(self, by_policy: bool) -> bool {
+        self.settled && (!by_policy || self.in_force)
+    }
 }
 
 impl Plan {
+    /// Whether what is armed for another configuration, or refuses as webhooks, stays for now; then
+    /// what is needed to go on is planned.
+    fn is_held(
+        &mut self,
+        (observed, wanted): (&Observed, &[Value]),
+        progress: Progress,
+        by_policy: bool,
+    ) -> bool {
+        let is_everywhere = progress.replicas == Replicas::Equal;
+        // Policies need nobody to be reached.
+        let may_change = is_everywhere && (by_policy || progress.reached);
+        let mut all = wanted.iter();
+        if !may_change && all.any(|object| is_of_another(observed, object)) {
+            self.hold = Hold::Another;
+            self.only_to_be_reached(observed, wanted);
+            return true;
+        }
+        let is_next = by_policy && !progress.in_force;
+        if is_next && policies::are_webhooks_armed(observed) {
+            self.only_policies(observed, wanted);
+            return true;
+        }
+        false
+    }
+
     /// Plans nothing but policies, and what they need: webhooks refuse pods until those do.
     fn only_policies(&mut self, observed: &Observed, wanted: &[Value]) {
         for object in wanted {

@@ -37,3 +37,21 @@ async fn a_leader_that_is_stopped_with_its_namespace_withdraws_before_it_ends() 
     leader.order("stop").await;
     assert_eq!(lab.remains().await, [""; 0]);
 }
+
+/// In a namespace that goes nobody can lead any more who did not before.
+#[tokio::test]
+async fn a_follower_that_is_stopped_with_its_namespace_withdraws_when_the_leader_is_dead() {
+    let lab = lab().await;
+    let leader = Control::start(&lab, "leader", CONFIG, &[UNREACHED]).await;
+    leads(PATIENCE, &[&leader]).await;
+    written(&lab).await;
+    let follower = Control::start(&lab, "follower", CONFIG, &[UNREACHED]).await;
+    leader.order("kill").await;
+    // Alone it takes nothing away.
+    follower.order("stop").await;
+    assert!(!lab.remains().await.is_empty());
+    follower.order("start").await;
+    delete_home(&lab).await;
+    follower.order("stop").await;
+    assert_eq!(lab.remains().await, [""; 0]);
+}

@@ -41,6 +41,7 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     closed(&lab).await;
     served.is_asked_about_nowhere(&lab).await;
     repaired(&lab).await;
+    broken_and_mended(&lab).await;
     first.order("stop").await;
 
     let flags = ["--mirror=webhook", "--enforcement=policy"];
@@ -80,8 +81,13 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     )
     .await;
     closed(&lab).await;
-    withdrawn(&lab).await;
     third.order("stop").await;
+    uninstalled(&lab).await;
+
+    let fourth = served.control(&lab, "fourth", &["--mirror=policy"]).await;
+    closed(&lab).await;
+    withdrawn(&lab).await;
+    fourth.order("stop").await;
     objects
 }
 
@@ -256,6 +262,27 @@ async fn broken_and_mended(lab: &Lab) {
     .await;
     run(&[&open[..], &["1h"]].concat(), &kubeconfig).await;
     run(&["break-glass", "--close", "--yes"], &kubeconfig).await;
+}
+
+/// As before the end of a release, with all that there may be to remove.
+async fn uninstalled(lab: &Lab) {
+    let mirror = json!({"metadata": {"name": "namespaces.meshgate.io"}});
+    let mutating = format!("{ADMISSION}/mutatingwebhookconfigurations");
+    lab.create(&mutating, &mirror).await.unwrap();
+    let labels = json!({"app.kubernetes.io/part-of": "meshgate"});
+    let pod = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "a", "image": "a.test/a"}]},
+    });
+    let writer = json!({
+        "metadata": {"name": "meshgate-control", "labels": labels},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod},
+    });
+    let deployments = format!("/apis/apps/v1/namespaces/{HOME}/deployments");
+    lab.create(&deployments, &writer).await.unwrap();
+    let kubeconfig = lab.kubeconfig_for(HOME, "meshgate-uninstall").await;
+    run(&["uninstall", "--registration-only", "--yes"], &kubeconfig).await;
+    assert_eq!(lab.remains().await, [""; 0]);
 }
 
 /// Our namespace goes: before our pods have gone, so has what is registered.
