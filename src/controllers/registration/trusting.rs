@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::certs::bundle;
+use crate::controllers::trust::has_same_address;
 
-use super::contains::same;
 use super::entries::entries_mut;
 use super::plan::Observed;
 
@@ -60,22 +60,6 @@ pub(super) fn widen(object: &mut Value, wanted: &Value, covered: &BTreeSet<Strin
     }
 }
 
-fn has_same_address(one: &Value, other: &Value) -> bool {
-    let service = |config: &Value| {
-        let mut service = config["service"].clone();
-        if let Some(service) = service.as_object_mut() {
-            service.remove("path");
-        }
-        service
-    };
-    let host = |config: &Value| {
-        let url = config["url"].as_str()?;
-        let rest = url.strip_prefix("https://")?;
-        rest.split('/').next().map(str::to_owned)
-    };
-    same(&service(one), &service(other)) && host(one) == host(other)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -102,18 +86,5 @@ mod tests {
             .map(|entry| entry["clientConfig"]["caBundle"].as_str().unwrap())
             .collect();
         assert_eq!(bundles, ["NEW", "other", "old", "old"]);
-    }
-
-    #[test]
-    fn urls_are_compared_by_host() {
-        let config = |url: &str| json!({"url": url});
-        assert!(has_same_address(
-            &config("https://a:1/x"),
-            &config("https://a:1/y/z")
-        ));
-        assert!(!has_same_address(
-            &config("https://a:1/x"),
-            &config("https://a:2/x")
-        ));
     }
 }

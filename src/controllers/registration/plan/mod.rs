@@ -209,11 +209,32 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.mirrored &= id.name != MIRROR;
         plan.actions.push(apply(id, object, live));
     }
-    let is_all = plan.actions.is_empty() && missing.is_empty();
-    if is_all && is_everywhere && progress.is_guaranteed(by_policy) {
-        plan.actions = stale(observed, wanted);
+    if plan.actions.is_empty() {
+        plan.actions = left_over((observed, wanted), progress, by_policy);
     }
     plan
+}
+
+/// What is not wanted (any more) and may go now, where nothing is left to be written.
+fn left_over(
+    (observed, wanted): (&Observed, &[Value]),
+    progress: Progress,
+    by_policy: bool,
+) -> Vec<Action> {
+    let is_everywhere = progress.replicas == Replicas::Equal;
+    let is_all = is_everywhere && missing(observed, wanted).is_empty();
+    let mut stale = stale(observed, wanted);
+    if is_all && progress.is_guaranteed(by_policy) {
+        return stale;
+    }
+    // Policies refuse what a check would, that nobody answers; and it would refuse all else as well.
+    let is_alone = progress.replicas == Replicas::NoneReady;
+    let is_relieved = is_alone && by_policy && progress.in_force;
+    stale.retain(|action| {
+        let is_webhooks = matches!(action, Action::Delete { id } if id.kind.is_webhooks());
+        is_relieved && is_webhooks
+    });
+    stale
 }
 
 /// What is wanted and not there.
@@ -280,7 +301,8 @@ impl Plan {
         }
     }
 
-    /// Plans nothing but the entry by which we are reached, and what that needs.
+    /// Plans nothing but the entry by which we are reached, and what that needs; and a wider bundle for all
+    /// that is armed, without which no certificate might be issued that a replica could begin with.
     fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
         for object in wanted {
             let Some(id) = Id::of(object) else { continue };
@@ -289,7 +311,9 @@ impl Plan {
                 self.hands_off.push(id);
             } else if id.kind == Kind::ClusterRole && live.is_none() {
                 self.actions.push(apply(id, object.clone(), None));
-            } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
+            } else if observed.owner_uid().is_some()
+                && (entries::prove_reach(object) || live.is_some_and(entries::is_any_armed))
+            {
                 let wanted = object;
                 let mut object = wanted.clone();
                 entries::keep(&mut object, live.unwrap_or(&Value::Null));
