@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -48,6 +50,7 @@ fn fine() -> Observed {
             pod("b", "serve", "two"),
             pod("c", "control", "one"),
         ]),
+        wanted: BTreeMap::from([("serve".to_owned(), 2), ("control".to_owned(), 1)]),
         leader: Ok(Some(Leader {
             holder: "c".to_owned(),
             renewed: Some(at("11:59:55")),
@@ -96,7 +99,7 @@ fn each_thing_that_is_wrong_is_one_finding() {
         change(&mut seen);
         rows(&seen, Grade::Finding)
     };
-    let table: [(&str, Change); 12] = [
+    let table: [(&str, Change); 13] = [
         ("registration: there is none", |seen| {
             seen.registration = Ok(Vec::new())
         }),
@@ -114,6 +117,9 @@ fn each_thing_that_is_wrong_is_one_finding() {
         }),
         ("replicas: 1 of 2 ready", |seen| {
             seen.pods.as_mut().unwrap()[0].ready = false
+        }),
+        ("replicas: 2 of 3 ready", |seen| {
+            seen.wanted.insert("serve".to_owned(), 3);
         }),
         ("replicas: 2 of 2 ready, on 1 node", |seen| {
             seen.pods.as_mut().unwrap()[0].node = "two".to_owned();
