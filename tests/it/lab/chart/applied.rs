@@ -142,6 +142,12 @@ fn added(at: &str, wanted: &Value, live: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// `Kind/name in NAMESPACE`.
+fn place(object: &Value) -> String {
+    let namespace = object["metadata"]["namespace"].as_str();
+    format!("{} in {}", name(object), namespace.unwrap_or_default())
+}
+
 /// Case 79: every field that would be defaulted is there, so that nobody sees a drift. Hooks are no
 /// part of what is compared.
 #[tokio::test]
@@ -157,14 +163,14 @@ async fn an_api_server_adds_nothing() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|object| (name(object), object.clone()))
+            .map(|object| (place(object), object.clone()))
             .collect();
         for object in objects {
-            let name = name(&object);
+            let name = place(&object);
             let is_hook = object["metadata"]["annotations"]
                 .get("helm.sh/hook")
                 .is_some();
-            if is_hook || name == "Namespace/meshgate-system" {
+            if is_hook || name == "Namespace/meshgate-system in " {
                 continue;
             }
             let mut found = Vec::new();

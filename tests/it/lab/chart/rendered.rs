@@ -146,14 +146,13 @@ async fn the_hash_is_that_of_the_content() {
     );
 }
 
-/// Configurations that the chart renders are taken by the program, and so are the flags, but for those of
-/// a command that it does not have yet.
+/// Configurations that the chart renders are taken by the program, and so are the flags.
 #[tokio::test]
 async fn the_program_takes_what_is_rendered() {
     for (what, values) in VALUES {
         let objects = objects(values).await;
         for (whose, arguments) in program::arguments(&objects) {
-            assert_eq!(program::takes(&arguments), Ok(()), "{what}, {whose}");
+            assert_eq!(program::refusal(&arguments), None, "{what}, {whose}");
         }
         for map in of_kind(&objects, "ConfigMap") {
             let text = map["data"]["meshgate.yaml"].as_str().unwrap();

@@ -44,44 +44,7 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     broken_and_mended(&lab).await;
     first.order("stop").await;
 
-    let flags = ["--mirror=webhook", "--enforcement=policy"];
-    let second = served.control(&lab, "second", &flags).await;
-    there(
-        &lab,
-        "mutatingwebhookconfigurations/namespaces.meshgate.io",
-        true,
-    )
-    .await;
-    there(
-        &lab,
-        "mutatingadmissionpolicies/namespaces.meshgate.io",
-        false,
-    )
-    .await;
-    there(
-        &lab,
-        "validatingadmissionpolicybindings/linkerd.check.meshgate.io",
-        true,
-    )
-    .await;
-    broken_and_mended(&lab).await;
-    second.order("stop").await;
-
-    let third = served.control(&lab, "third", &["--mirror=policy"]).await;
-    there(
-        &lab,
-        "mutatingwebhookconfigurations/namespaces.meshgate.io",
-        false,
-    )
-    .await;
-    there(
-        &lab,
-        "validatingadmissionpolicies/linkerd.check.meshgate.io",
-        false,
-    )
-    .await;
-    closed(&lab).await;
-    third.order("stop").await;
+    switched(&lab, &served).await;
     uninstalled(&lab).await;
 
     let fourth = served.control(&lab, "fourth", &["--mirror=policy"]).await;
@@ -89,6 +52,48 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     withdrawn(&lab).await;
     fourth.order("stop").await;
     objects
+}
+
+/// The other mirror and the other way to enforce, and back.
+async fn switched(lab: &Lab, served: &Served) {
+    let flags = ["--mirror=webhook", "--enforcement=policy"];
+    let second = served.control(lab, "second", &flags).await;
+    there(
+        lab,
+        "mutatingwebhookconfigurations/namespaces.meshgate.io",
+        true,
+    )
+    .await;
+    there(
+        lab,
+        "mutatingadmissionpolicies/namespaces.meshgate.io",
+        false,
+    )
+    .await;
+    there(
+        lab,
+        "validatingadmissionpolicybindings/linkerd.check.meshgate.io",
+        true,
+    )
+    .await;
+    broken_and_mended(lab).await;
+    second.order("stop").await;
+
+    let third = served.control(lab, "third", &["--mirror=policy"]).await;
+    there(
+        lab,
+        "mutatingwebhookconfigurations/namespaces.meshgate.io",
+        false,
+    )
+    .await;
+    there(
+        lab,
+        "validatingadmissionpolicies/linkerd.check.meshgate.io",
+        false,
+    )
+    .await;
+    closed(lab).await;
+    third.order("stop").await;
 }
 
 /// Everything that the chart grants to anybody, somebody on call included. The owner is left to
