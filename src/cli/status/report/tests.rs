@@ -99,7 +99,7 @@ fn each_thing_that_is_wrong_is_one_finding() {
         change(&mut seen);
         rows(&seen, Grade::Finding)
     };
-    let table: [(&str, Change); 13] = [
+    let table: [(&str, Change); 12] = [
         ("registration: there is none", |seen| {
             seen.registration = Ok(Vec::new())
         }),
@@ -117,9 +117,6 @@ fn each_thing_that_is_wrong_is_one_finding() {
         }),
         ("replicas: 1 of 2 ready", |seen| {
             seen.pods.as_mut().unwrap()[0].ready = false
-        }),
-        ("replicas: 2 of 3 ready", |seen| {
-            seen.wanted.insert("serve".to_owned(), 3);
         }),
         ("replicas: 2 of 2 ready, on 1 node", |seen| {
             seen.pods.as_mut().unwrap()[0].node = "two".to_owned();
@@ -155,6 +152,18 @@ fn each_thing_that_is_wrong_is_one_finding() {
             "{expected}: {found:?}"
         );
     }
+}
+
+/// A quota refuses it, say.
+#[test]
+fn a_replica_that_could_not_even_be_made_is_a_finding() {
+    let mut seen = fine();
+    seen.wanted.insert("serve".to_owned(), 3);
+    let found = rows(&seen, Grade::Finding);
+    assert!(
+        found.len() == 1 && found[0].contains("replicas: 2 of 3 ready"),
+        "{found:?}"
+    );
 }
 
 #[test]
