@@ -387,6 +387,7 @@ impl Keeper {
                 return Ok(None);
             }
             Action::Apply { id, .. } => (id, "written"),
+            Action::Widen { id, .. } => (id, "widened"),
             Action::Mend { id, .. } => (id, "mended"),
             Action::Delete { id } => (id, "deleted"),
         };
@@ -405,8 +406,9 @@ impl Keeper {
         self.pace.wrote(id, Instant::now());
         match &action {
             Action::Apply { id, object } => act::apply(client, id, object).await?,
+            Action::Widen { id, patch } => act::merge(client, id, patch).await?,
             Action::Mend { id, patch } => {
-                act::mend(client, id, patch).await?;
+                act::merge(client, id, patch).await?;
                 self.tell_mended(id, observed).await;
             }
             Action::Delete { id } => act::delete(client, id, observed.objects.get(id)).await?,

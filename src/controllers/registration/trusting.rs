@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
@@ -60,10 +60,19 @@ pub(super) fn widen(object: &mut Value, wanted: &Value, covered: &BTreeSet<Strin
     }
 }
 
+/// The merge patch that gives live entries the bundle that is wanted, where that can make no call
+/// fail; nothing else of them changes.
+pub(super) fn widening(live: &Value, wanted: &Value, covered: &BTreeSet<String>) -> Option<Value> {
+    let mut object = live.clone();
+    widen(&mut object, wanted, covered);
+    let webhooks = object["webhooks"].take();
+    let version = &live["metadata"]["resourceVersion"];
+    let patch = || json!({"metadata": {"resourceVersion": version}, "webhooks": webhooks});
+    (webhooks != live["webhooks"]).then(patch)
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

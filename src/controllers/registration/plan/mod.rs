@@ -17,6 +17,8 @@
 //!
 //! Glass that somebody broke until a time is mended when that has come.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -115,6 +117,13 @@ pub(super) enum Action {
         /// What we want of it; with the resourceVersion that it was seen with, if it was.
         object: Value,
     },
+    /// Give entries that are left alone else a wider bundle.
+    Widen {
+        /// Which.
+        id: Id,
+        /// The merge patch that does it.
+        patch: Value,
+    },
     /// Close the glass of an object whose time has come.
     Mend {
         /// Which.
@@ -191,7 +200,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             continue;
         }
         if live.is_some_and(is_broken) {
-            plan.hands_off.push(id);
+            plan.leave_alone(id, observed, object);
             continue;
         }
         let Some(target) = proving(object, observed, wanted) else {
@@ -275,54 +284,6 @@ impl Plan {
             return true;
         }
         false
-    }
-
-    /// Plans nothing but policies, and what they need: webhooks refuse pods until those do.
-    fn only_policies(&mut self, observed: &Observed, wanted: &[Value]) {
-        for object in wanted {
-            let Some(id) = Id::of(object) else { continue };
-            let live = observed.objects.get(&id);
-            if live.is_some_and(is_broken) {
-                self.hands_off.push(id);
-                continue;
-            }
-            let is_next = id.kind == Kind::ClusterRole || observed.owner_uid().is_some();
-            let is_next = is_next && policies::come_first(&id);
-            let is_held = live.is_none() && policies::is_under_glass(&id, observed);
-            if !is_next || is_held {
-                continue;
-            }
-            let Some(object) = proving(object, observed, wanted) else {
-                continue;
-            };
-            if !live.is_some_and(|live| contains(live, &object)) {
-                self.actions.push(apply(id, object, live));
-            }
-        }
-    }
-
-    /// Plans nothing but the entry by which we are reached, and what that needs; and a wider bundle for all
-    /// that is armed, without which no certificate might be issued that a replica could begin with.
-    fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
-        for object in wanted {
-            let Some(id) = Id::of(object) else { continue };
-            let live = observed.objects.get(&id);
-            if live.is_some_and(is_broken) {
-                self.hands_off.push(id);
-            } else if id.kind == Kind::ClusterRole && live.is_none() {
-                self.actions.push(apply(id, object.clone(), None));
-            } else if observed.owner_uid().is_some()
-                && (entries::prove_reach(object) || live.is_some_and(entries::is_any_armed))
-            {
-                let wanted = object;
-                let mut object = wanted.clone();
-                entries::keep(&mut object, live.unwrap_or(&Value::Null));
-                trusting::widen(&mut object, wanted, &observed.covered);
-                if !live.is_some_and(|live| contains(live, &object)) {
-                    self.actions.push(apply(id, object, live));
-                }
-            }
-        }
     }
 }
 

@@ -92,24 +92,15 @@ fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_con
 /// that is armed trusts the new CA, and no replica is ready before.
 #[test]
 fn a_wider_bundle_waits_for_no_replica() {
-    let with = |wanted: Vec<Value>, bundle: &str| -> Vec<Value> {
-        let mut wanted = wanted;
-        for object in &mut wanted {
-            for entry in entries::entries_mut(object) {
-                entry["clientConfig"]["caBundle"] = json!(bundle);
-            }
-        }
-        wanted
-    };
     let mut cluster = Cluster::default();
     cluster.observed.home = Home::Active;
-    cluster.settle(&with(selecting("before"), "old"), REACHED);
+    cluster.settle(&verified_by("old", selecting("before")), REACHED);
     cluster.observed.covered = ["old".to_owned()].into();
     let alone = Progress {
         replicas: Replicas::NoneReady,
         ..LABELLED
     };
-    let log = cluster.settle(&with(selecting("after"), "new"), alone);
+    let log = cluster.settle(&verified_by("new", selecting("after")), alone);
     assert_eq!(log.len(), 2, "{log:?}");
     for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
         let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
