@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lifecycle::Tasks;
 
 use super::lease::{Claim, Fenced};
-use super::{ALL, Context, Run};
+use super::{ALL, Context, Run, registration};
 
 /// One time of holding the claim. What is known of the cluster is known for it alone: afterwards
 /// somebody else may have written.
@@ -61,6 +61,9 @@ pub fn start(
             sender.send_replace(None);
             context.is_over();
         }
+        // Deleting what nobody serves any more needs no claim: who else does it finds it gone.
+        let client = Fenced::new(client, Claim::always(), 0);
+        registration::withdraw(make(client)).await;
     });
     ended
 }

@@ -1,5 +1,7 @@
 //! What the registration carries so that callers can verify us. Pure.
 
+use serde_json::Value;
+
 use crate::render::Settings;
 
 /// By what a caller verifies our certificate.
@@ -23,5 +25,43 @@ impl Trust {
             Self::System => {}
             Self::Injected(from) => settings.inject_ca_from = Some(from.clone()),
         }
+    }
+}
+
+/// Whether two client configurations of webhooks call the same address: the Service, or host and port.
+pub fn has_same_address(one: &Value, other: &Value) -> bool {
+    let service = |config: &Value| {
+        let mut service = config["service"].clone();
+        if let Some(service) = service.as_object_mut() {
+            service.remove("path");
+        }
+        service
+    };
+    let host = |config: &Value| {
+        let url = config["url"].as_str()?;
+        let rest = url.strip_prefix("https://")?;
+        rest.split('/').next().map(str::to_owned)
+    };
+    service(one) == service(other) && host(one) == host(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn urls_are_compared_by_host_and_services_without_their_path() {
+        let url = |url: &str| json!({"url": url});
+        assert!(has_same_address(&url("https://a:1/x"), &url("https://a:1")));
+        assert!(!has_same_address(
+            &url("https://a:1/x"),
+            &url("https://a:2/x")
+        ));
+        let service = |name: &str, path: &str| json!({"service": {"name": name, "path": path}});
+        assert!(has_same_address(&service("a", "/x"), &service("a", "/y")));
+        assert!(!has_same_address(&service("a", "/x"), &service("b", "/x")));
+        assert!(!has_same_address(&service("a", "/x"), &url("https://a")));
     }
 }

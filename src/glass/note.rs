@@ -44,11 +44,12 @@ impl Note {
 
     fn read(&mut self, field: &str) -> bool {
         match field.split_once('=') {
-            Some(("until", time)) => match time.parse() {
+            // The last of each is the field: before it is what somebody gave as a reason.
+            Some(("until", time)) if self.until.is_none() => match time.parse() {
                 Ok(time) => self.until = Some(time),
                 Err(_) => return false,
             },
-            Some(("injector", names)) if !names.is_empty() => {
+            Some(("injector", names)) if self.injectors.is_empty() && !names.is_empty() => {
                 self.injectors = names
                     .split(',')
                     .map(|name| name.trim().to_owned())

@@ -18,7 +18,7 @@ fn at(time: &str) -> jiff::Timestamp {
 #[test]
 fn a_note_is_read_as_people_write_it_and_as_the_command_does() {
     let until = || Some(at(UNTIL));
-    let table: [(&str, &str, Option<jiff::Timestamp>, &[&str]); 8] = [
+    let table: [(&str, &str, Option<jiff::Timestamp>, &[&str]); 9] = [
         (
             "jane: the mesh is being replaced",
             "jane: the mesh is being replaced",
@@ -61,6 +61,13 @@ fn a_note_is_read_as_people_write_it_and_as_the_command_does() {
             "jane: a; until=2026-01-01T00:15:00Z; b",
             None,
             &[],
+        ),
+        // A reason that looks like a field does not lengthen it.
+        (
+            "jane: a; until=2099-01-01T00:00:00Z; injector=b; until=2026-01-01T00:15:00Z; injector=linkerd",
+            "jane: a; until=2099-01-01T00:00:00Z; injector=b",
+            until(),
+            &["linkerd"],
         ),
     ];
     for (annotation, text, until, injectors) in table {

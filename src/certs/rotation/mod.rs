@@ -156,6 +156,8 @@ pub enum Why {
     Unusable(String),
     /// It has ended.
     Expired(Timestamp),
+    /// It has not begun: a clock was ahead when it was made.
+    Early(Timestamp),
     /// Two thirds of its life are over.
     Due,
     /// Another CA issues now.
@@ -165,7 +167,7 @@ pub enum Why {
 impl Why {
     /// Whether something was wrong that nobody expected.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::Unusable(_) | Self::Expired(_))
+        matches!(self, Self::Unusable(_) | Self::Expired(_) | Self::Early(_))
     }
 }
 
@@ -175,6 +177,10 @@ impl fmt::Display for Why {
             Self::Missing => f.write_str("it is missing"),
             Self::Unusable(why) => write!(f, "it cannot be used: {why}"),
             Self::Expired(at) => write!(f, "its certificate expired at {at}"),
+            Self::Early(at) => write!(
+                f,
+                "its certificate is not valid before {at}: the clock of whoever made it was ahead"
+            ),
             Self::Due => f.write_str("two thirds of its life are over"),
             Self::OtherCa => f.write_str("another CA issues now"),
         }
@@ -282,6 +288,10 @@ fn usable(observed: &Observed, now: Timestamp) -> Result<&HeldCa, Why> {
     if ca.current.has_expired(now) {
         return Err(Why::Expired(ca.current.not_after()));
     }
+    // Nobody could verify by it what it issues.
+    if ca.current.not_before() > now {
+        return Err(Why::Early(ca.current.not_before()));
+    }
     match life.is_due(now) {
         true => Err(Why::Due),
         false => Ok(ca),
@@ -300,6 +310,10 @@ fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(W
     let is_urgent = life.is_ending(now);
     if leaf.not_after < now {
         return Some((Why::Expired(leaf.not_after), is_urgent));
+    }
+    // A replica that restarts could not serve it.
+    if leaf.not_before > now {
+        return Some((Why::Early(leaf.not_before), is_urgent));
     }
     if leaf.issuer != ca.current {
         return Some((Why::OtherCa, is_urgent));

@@ -247,3 +247,31 @@ fn an_ended_or_damaged_ca_is_said_to_be() {
     assert!(trusted(&ended, day(301)).is_empty());
     assert!(!Why::Due.is_damage() && !Why::Missing.is_damage());
 }
+
+/// A clock that was ahead has been put right: nobody can use what was made meanwhile.
+#[test]
+fn what_is_not_valid_yet_is_made_anew() {
+    let (old, ahead) = (ca(0), ca(70));
+    let both = list(&ahead, &[&old]);
+    let early = Why::Early(day(70) - SignedDuration::from_hours(1));
+    let made_ahead = observed(
+        held(&ahead, &[&old]),
+        leaf(70, &ahead, &both),
+        registered(&[&both], 99),
+    );
+    let (keep, why) = (both, early.clone());
+    assert_eq!(next(&made_ahead, day(10)), Step::MakeCa { keep, why });
+
+    let bundle = vec![old.clone()];
+    let leaf_ahead = |registered| observed(held(&old, &[]), leaf(70, &old, &bundle), registered);
+    let known = leaf_ahead(registered(&[&bundle], 99));
+    assert_eq!(
+        next(&known, day(10)),
+        issue(90, bundle.clone(), early.clone())
+    );
+    assert!(early.is_damage() && early.to_string().contains("clock"));
+    // Clocks differ by less than certificates are backdated.
+    let hour_ahead = leaf_ahead(registered(&[&bundle], 99));
+    let almost = day(70) - SignedDuration::from_mins(59);
+    assert!(matches!(next(&hour_ahead, almost), Step::Rest { .. }));
+}

@@ -1,5 +1,6 @@
 //! Looks at an installation, with the rights of whoever runs it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -21,6 +22,10 @@ use crate::render::{CONFIGURATION, OURS, OWNER};
 
 use super::report::{Injector, Known, Leader, Observed, Pod, Refusal, Said};
 
+/// Label of everything that an installation consists of.
+const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
+/// Label that says which part of it something is.
+const COMPONENT: &str = "app.kubernetes.io/component";
 /// How far back refusals are looked at.
 const MINUTES: i64 = 10;
 
@@ -30,9 +35,10 @@ pub(super) async fn observe(
     namespace: &str,
     given: Option<Injectors>,
 ) -> Observed {
-    let (registration, pods, leader, serving, injectors, events) = tokio::join!(
+    let (registration, pods, wanted, leader, serving, injectors, events) = tokio::join!(
         registration(client),
         pods(client, namespace),
+        wanted(client, namespace),
         leader(client, namespace),
         serving(client, namespace),
         injectors(client, namespace, given),
@@ -49,6 +55,7 @@ pub(super) async fn observe(
         registration,
         breakable,
         pods,
+        wanted,
         leader,
         serving,
         injectors,
@@ -94,8 +101,21 @@ async fn breakable(client: &Client) -> Vec<Value> {
     seen.objects.into_iter().map(with_kind).collect()
 }
 
+/// How many pods of each component there are to be. Who may not read it is told of the pods there are.
+async fn wanted(client: &Client, namespace: &str) -> BTreeMap<String, usize> {
+    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let what = || "cannot list Deployments".to_owned();
+    let list = call(what, api.list(&ListParams::default().labels(PART_OF))).await;
+    let count = |one: Deployment| {
+        let component = one.metadata.labels?.remove(COMPONENT)?;
+        let replicas = one.spec.and_then(|spec| spec.replicas).unwrap_or(1);
+        Some((component, usize::try_from(replicas).ok()?))
+    };
+    let all = list.into_iter().flat_map(|list| list.items);
+    all.filter_map(count).collect()
+}
+
 async fn pods(client: &Client, namespace: &str) -> Known<Vec<Pod>> {
-    const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
     let api: Api<PodObject> = Api::namespaced(client.clone(), namespace);
     let what = || format!("cannot list pods of namespace {namespace}");
     let list = call(what, api.list(&ListParams::default().labels(PART_OF))).await;
@@ -111,7 +131,7 @@ fn pod(pod: PodObject) -> Pod {
     let mut conditions = conditions.unwrap_or_default().into_iter();
     Pod {
         name: pod.metadata.name.unwrap_or_default(),
-        component: label("app.kubernetes.io/component"),
+        component: label(COMPONENT),
         ready: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
         ending: pod.metadata.deletion_timestamp.is_some(),
         node: spec.node_name.unwrap_or_default(),

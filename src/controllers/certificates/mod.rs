@@ -24,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 use crate::certs::bundle;
 use crate::certs::rotation::{self, Step};
 
+use crate::render;
+
 use super::Context;
 use super::api::CallError;
 use super::trust::Trust;
@@ -107,9 +109,10 @@ enum Next {
 
 impl Keeper {
     fn new(context: Arc<Context>) -> Self {
+        let address = render::webhooks::client_config("", &context.form.settings);
         Self {
             context,
-            registered: Watch::default(),
+            registered: Watch::of(address),
             in_a_row: 0,
             told: Told::default(),
         }

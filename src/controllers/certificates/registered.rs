@@ -11,6 +11,7 @@ use crate::certs::bundle;
 use crate::certs::rotation::Registered;
 use crate::controllers::api::{CallError, call, objects};
 use crate::controllers::kind::{Id, Kind};
+use crate::controllers::trust::has_same_address;
 use crate::render::{CONFIGURATION, MIRROR};
 
 /// How the names of our entries end.
@@ -19,11 +20,22 @@ const OUR_ENTRIES: &str = ".meshgate.io";
 /// What is registered, and for how long this process has seen it so.
 #[derive(Debug, Default)]
 pub struct Watch {
+    /// Only entries that call this address count, if it is known.
+    address: Option<Value>,
     revision: String,
     since: Option<Instant>,
 }
 
 impl Watch {
+    /// Looks at nothing but what calls the address of this client configuration: what another
+    /// installation has left behind trusts our CA never, and nobody may wait for it.
+    pub fn of(client_config: Value) -> Self {
+        Self {
+            address: Some(client_config),
+            ..Self::default()
+        }
+    }
+
     /// Reads what is registered now. An entry whose bundle cannot be read trusts nobody.
     ///
     /// # Errors
@@ -46,7 +58,7 @@ impl Watch {
             let metadata = &found.metadata;
             let (uid, generation) = (&metadata.uid, metadata.generation);
             revision.push_str(&format!("{uid:?} {generation:?}\n"));
-            entries.extend(bundles(&found.data));
+            entries.extend(bundles(&found.data, self.address.as_ref()));
         }
         Ok(Registered {
             entries,
@@ -63,11 +75,13 @@ impl Watch {
     }
 }
 
-fn bundles(configuration: &Value) -> Vec<Option<Vec<bundle::Ca>>> {
+fn bundles(configuration: &Value, address: Option<&Value>) -> Vec<Option<Vec<bundle::Ca>>> {
     let entries = configuration["webhooks"].as_array().into_iter().flatten();
     let ours = entries.filter(|entry| {
         let name = entry["name"].as_str().unwrap_or_default();
+        let config = &entry["clientConfig"];
         name.ends_with(OUR_ENTRIES)
+            && address.is_none_or(|address| has_same_address(config, address))
     });
     let read = |entry: &Value| {
         let text = entry["clientConfig"]["caBundle"].as_str()?;
@@ -90,8 +104,20 @@ mod tests {
             {"name": "b.gate.meshgate.io", "clientConfig": {"caBundle": "eA=="}},
             {"name": "else.test", "clientConfig": {"caBundle": "eA=="}},
         ]});
-        assert_eq!(bundles(&configuration), [None, Some(Vec::new())]);
-        assert!(bundles(&json!({})).is_empty());
+        assert_eq!(bundles(&configuration, None), [None, Some(Vec::new())]);
+        assert!(bundles(&json!({}), None).is_empty());
+    }
+
+    #[test]
+    fn an_entry_that_calls_somebody_else_does_not_count_where_the_address_is_known() {
+        let service = |namespace: &str, path: &str| json!({"service": {"namespace": namespace, "name": "meshgate", "port": 443, "path": path}});
+        let entry = |config: Value| json!({"name": "a.gate.meshgate.io", "clientConfig": config});
+        let ours = json!({"webhooks": [entry(service("new", "/x"))]});
+        let theirs =
+            json!({"webhooks": [entry(service("old", "/x")), entry(json!({"url": "https://a"}))]});
+        let address = service("new", "");
+        assert_eq!(bundles(&ours, Some(&address)), [None]);
+        assert_eq!(bundles(&theirs, Some(&address)), []);
     }
 
     #[test]

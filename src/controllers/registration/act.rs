@@ -41,12 +41,12 @@ pub(super) async fn apply(client: &Client, id: &Id, object: &Value) -> Result<()
     Ok(())
 }
 
-/// Closes the broken glass of an object.
+/// Changes an object under broken glass, or closes it.
 ///
 /// # Errors
 /// The API server refuses it, or cannot be asked; a conflict if it has changed since it was seen.
 /// That it is gone already is no error.
-pub(super) async fn mend(client: &Client, id: &Id, patch: &Value) -> Result<(), CallError> {
+pub(super) async fn merge(client: &Client, id: &Id, patch: &Value) -> Result<(), CallError> {
     match glass::merge(client, id, patch).await {
         Err(error) if !error.is_gone() => Err(error),
         _ => Ok(()),

@@ -11,7 +11,7 @@ pub(super) struct Replica {
     pub(super) configuration: Option<String>,
     /// Calls are sent to it.
     pub(super) is_ready: bool,
-    /// It is being deleted, or has ended: it is asked nothing any more.
+    /// It has ended, or its time to end is over: it is asked nothing any more.
     pub(super) is_gone: bool,
 }
 

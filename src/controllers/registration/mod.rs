@@ -62,12 +62,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut keeper = Keeper::new(context);
     stop.run_until_cancelled(keeper.keep()).await;
-    if tokio::time::timeout(LAST_LOOK, keeper.leave())
-        .await
-        .is_err()
-    {
-        tracing::debug!("stopped before it was known whether our namespace is being deleted");
-    }
+    keeper.leave_in_time().await;
+}
+
+/// For who is stopped and does not lead: takes the registration away if our namespace is being deleted, since
+/// then nobody may ever lead again (the Lease goes too, and cannot be made anew), and does nothing else.
+pub(super) async fn withdraw(context: Context) {
+    Keeper::new(Arc::new(context)).leave_in_time().await;
 }
 
 struct Keeper {
@@ -155,13 +156,26 @@ impl Keeper {
         }
     }
 
+    async fn leave_in_time(&mut self) {
+        if tokio::time::timeout(LAST_LOOK, self.leave()).await.is_err() {
+            tracing::debug!("stopped before it was known whether our namespace is being deleted");
+        }
+    }
+
     /// What is left to do when it is told to stop: nothing, as what is written stays. But whoever
     /// deletes our namespace stops us as well, and may be quicker than the watch that tells of it.
     async fn leave(&mut self) {
         let context = Arc::clone(&self.context);
         let namespace = &context.form.settings.namespace;
         if let Ok(Home::Terminating) = observe::home(&context.client, namespace).await {
-            while let Ok(Next::Now) = self.look(&mut None).await {}
+            loop {
+                match self.look(&mut None).await {
+                    Ok(Next::Now) => {}
+                    Ok(Next::By(_)) => return,
+                    // There is no later look: it is tried for as long as there is time.
+                    Err(_) => tokio::time::sleep(BUNDLE).await,
+                }
+            }
         }
     }
 
@@ -373,6 +387,7 @@ impl Keeper {
                 return Ok(None);
             }
             Action::Apply { id, .. } => (id, "written"),
+            Action::Widen { id, .. } => (id, "widened"),
             Action::Mend { id, .. } => (id, "mended"),
             Action::Delete { id } => (id, "deleted"),
         };
@@ -391,8 +406,9 @@ impl Keeper {
         self.pace.wrote(id, Instant::now());
         match &action {
             Action::Apply { id, object } => act::apply(client, id, object).await?,
+            Action::Widen { id, patch } => act::merge(client, id, patch).await?,
             Action::Mend { id, patch } => {
-                act::mend(client, id, patch).await?;
+                act::merge(client, id, patch).await?;
                 self.tell_mended(id, observed).await;
             }
             Action::Delete { id } => act::delete(client, id, observed.objects.get(id)).await?,

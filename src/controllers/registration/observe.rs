@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use crate::controllers::api::{CallError, call, objects};
 use crate::controllers::kind::{Id, Kind};
+use crate::controllers::wall_clock;
 use crate::render::OURS;
 use crate::render::OWNER;
 
@@ -92,11 +94,15 @@ pub(super) async fn fleet(
     let params = ListParams::default().labels(SERVING);
     let what = || format!("cannot list the serving replicas in namespace {namespace}");
     let pods = call(what, api.list(&params)).await?;
-    let replicas: Vec<Replica> = pods.into_iter().map(replica).collect();
+    let now = wall_clock();
+    let replicas = pods.into_iter().map(|pod| replica(pod, now));
+    let replicas: Vec<Replica> = replicas.collect();
     Ok(Fleet::of(&replicas, configuration))
 }
 
-fn replica(pod: Pod) -> Replica {
+/// One that is being deleted answers until its time is over, by the configuration that it has.
+fn replica(pod: Pod, now: Timestamp) -> Replica {
+    let end = pod.metadata.deletion_timestamp;
     let status = pod.status.unwrap_or_default();
     let mut labels = pod.metadata.labels.unwrap_or_default();
     let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
@@ -105,6 +111,33 @@ fn replica(pod: Pod) -> Replica {
         name: pod.metadata.name.unwrap_or_default(),
         configuration: labels.remove(CONFIGURATION_LABEL),
         is_ready: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
-        is_gone: has_ended || pod.metadata.deletion_timestamp.is_some(),
+        is_gone: has_ended || end.is_some_and(|end| end.0 <= now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_replica_that_is_being_deleted_counts_until_its_time_is_over() {
+        let end: Timestamp = "2026-03-01T12:00:30Z".parse().unwrap();
+        let pod = json!({
+            "metadata": {"name": "a", "deletionTimestamp": end.to_string()},
+            "status": {"phase": "Running"},
+        });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let second = jiff::SignedDuration::from_secs(1);
+        // On its way out it still answers, by the configuration that it has.
+        assert!(!replica(pod.clone(), end - second).is_gone);
+        // One on a node that is lost stays like this for ever.
+        assert!(replica(pod.clone(), end).is_gone);
+        let mut ended = pod;
+        ended.metadata.deletion_timestamp = None;
+        assert!(!replica(ended.clone(), end).is_gone);
+        ended.status.as_mut().unwrap().phase = Some("Failed".to_owned());
+        assert!(replica(ended, end).is_gone);
     }
 }

@@ -22,10 +22,11 @@ pub(super) fn replicas(seen: &Observed) -> Vec<Row> {
         pods.filter(|pod| pod.component == component && !pod.ending)
             .collect()
     };
+    let wanted = |component: &str| seen.wanted.get(component).copied().unwrap_or_default();
     let serving = of("serve");
     let mut rows = vec![
-        counted("replicas", &serving),
-        counted("control", &of("control")),
+        counted("replicas", &serving, wanted("serve")),
+        counted("control", &of("control"), wanted("control")),
     ];
     let hashes: BTreeSet<&str> = serving
         .iter()
@@ -41,16 +42,17 @@ pub(super) fn replicas(seen: &Observed) -> Vec<Row> {
     rows
 }
 
-fn counted(part: &'static str, pods: &[&Pod]) -> Row {
+/// Pods of a component; those that are wanted and could not even be made count as not ready.
+fn counted(part: &'static str, pods: &[&Pod], wanted: usize) -> Row {
     if pods.is_empty() {
         return row(part, Grade::Finding, "no pod");
     }
     let ready = pods.iter().filter(|pod| pod.ready).count();
     let nodes: BTreeSet<&str> = pods.iter().map(|pod| pod.node.as_str()).collect();
     let images: BTreeSet<&str> = pods.iter().map(|pod| pod.image.as_str()).collect();
+    let all = wanted.max(pods.len());
     let text = format!(
-        "{ready} of {} ready, on {} ({})",
-        pods.len(),
+        "{ready} of {all} ready, on {} ({})",
         match nodes.len() {
             1 => "1 node".to_owned(),
             count => format!("{count} nodes"),
@@ -58,7 +60,7 @@ fn counted(part: &'static str, pods: &[&Pod]) -> Row {
         images.into_iter().collect::<Vec<_>>().join(", ")
     );
     let is_spread = pods.len() < 2 || nodes.len() > 1;
-    match ready == pods.len() && is_spread {
+    match ready == all && is_spread {
         true => row(part, Grade::Good, text),
         false => row(part, Grade::Finding, text),
     }

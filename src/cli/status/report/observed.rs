@@ -1,5 +1,7 @@
 //! What was seen of an installation.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +19,8 @@ pub(in crate::cli::status) struct Observed {
     /// those who may break the glass may see it, and no more.
     pub(in crate::cli::status) breakable: Vec<Value>,
     pub(in crate::cli::status) pods: Known<Vec<Pod>>,
+    /// How many pods of each component there are to be, as far as that may be read.
+    pub(in crate::cli::status) wanted: BTreeMap<String, usize>,
     pub(in crate::cli::status) leader: Known<Option<Leader>>,
     /// Subject and end of each certificate that replicas serve with.
     pub(in crate::cli::status) serving: Known<Vec<(String, Timestamp)>>,

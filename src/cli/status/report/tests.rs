@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -48,6 +50,7 @@ fn fine() -> Observed {
             pod("b", "serve", "two"),
             pod("c", "control", "one"),
         ]),
+        wanted: BTreeMap::from([("serve".to_owned(), 2), ("control".to_owned(), 1)]),
         leader: Ok(Some(Leader {
             holder: "c".to_owned(),
             renewed: Some(at("11:59:55")),
@@ -149,6 +152,18 @@ fn each_thing_that_is_wrong_is_one_finding() {
             "{expected}: {found:?}"
         );
     }
+}
+
+/// A quota refuses it, say.
+#[test]
+fn a_replica_that_could_not_even_be_made_is_a_finding() {
+    let mut seen = fine();
+    seen.wanted.insert("serve".to_owned(), 3);
+    let found = rows(&seen, Grade::Finding);
+    assert!(
+        found.len() == 1 && found[0].contains("replicas: 2 of 3 ready"),
+        "{found:?}"
+    );
 }
 
 #[test]

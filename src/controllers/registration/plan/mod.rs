@@ -17,6 +17,8 @@
 //!
 //! Glass that somebody broke until a time is mended when that has come.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -115,6 +117,13 @@ pub(super) enum Action {
         /// What we want of it; with the resourceVersion that it was seen with, if it was.
         object: Value,
     },
+    /// Give entries that are left alone else a wider bundle.
+    Widen {
+        /// Which.
+        id: Id,
+        /// The merge patch that does it.
+        patch: Value,
+    },
     /// Close the glass of an object whose time has come.
     Mend {
         /// Which.
@@ -191,7 +200,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
             continue;
         }
         if live.is_some_and(is_broken) {
-            plan.hands_off.push(id);
+            plan.leave_alone(id, observed, object);
             continue;
         }
         let Some(target) = proving(object, observed, wanted) else {
@@ -209,11 +218,32 @@ pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) ->
         plan.mirrored &= id.name != MIRROR;
         plan.actions.push(apply(id, object, live));
     }
-    let is_all = plan.actions.is_empty() && missing.is_empty();
-    if is_all && is_everywhere && progress.is_guaranteed(by_policy) {
-        plan.actions = stale(observed, wanted);
+    if plan.actions.is_empty() {
+        plan.actions = left_over((observed, wanted), progress, by_policy);
     }
     plan
+}
+
+/// What is not wanted (any more) and may go now, where nothing is left to be written.
+fn left_over(
+    (observed, wanted): (&Observed, &[Value]),
+    progress: Progress,
+    by_policy: bool,
+) -> Vec<Action> {
+    let is_everywhere = progress.replicas == Replicas::Equal;
+    let is_all = is_everywhere && missing(observed, wanted).is_empty();
+    let mut stale = stale(observed, wanted);
+    if is_all && progress.is_guaranteed(by_policy) {
+        return stale;
+    }
+    // Policies refuse what a check would, that nobody answers; and it would refuse all else as well.
+    let is_alone = progress.replicas == Replicas::NoneReady;
+    let is_relieved = is_alone && by_policy && progress.in_force;
+    stale.retain(|action| {
+        let is_webhooks = matches!(action, Action::Delete { id } if id.kind.is_webhooks());
+        is_relieved && is_webhooks
+    });
+    stale
 }
 
 /// What is wanted and not there.
@@ -254,51 +284,6 @@ impl Plan {
             return true;
         }
         false
-    }
-
-    /// Plans nothing but policies, and what they need: webhooks refuse pods until those do.
-    fn only_policies(&mut self, observed: &Observed, wanted: &[Value]) {
-        for object in wanted {
-            let Some(id) = Id::of(object) else { continue };
-            let live = observed.objects.get(&id);
-            if live.is_some_and(is_broken) {
-                self.hands_off.push(id);
-                continue;
-            }
-            let is_next = id.kind == Kind::ClusterRole || observed.owner_uid().is_some();
-            let is_next = is_next && policies::come_first(&id);
-            let is_held = live.is_none() && policies::is_under_glass(&id, observed);
-            if !is_next || is_held {
-                continue;
-            }
-            let Some(object) = proving(object, observed, wanted) else {
-                continue;
-            };
-            if !live.is_some_and(|live| contains(live, &object)) {
-                self.actions.push(apply(id, object, live));
-            }
-        }
-    }
-
-    /// Plans nothing but the entry by which we are reached, and what that needs.
-    fn only_to_be_reached(&mut self, observed: &Observed, wanted: &[Value]) {
-        for object in wanted {
-            let Some(id) = Id::of(object) else { continue };
-            let live = observed.objects.get(&id);
-            if live.is_some_and(is_broken) {
-                self.hands_off.push(id);
-            } else if id.kind == Kind::ClusterRole && live.is_none() {
-                self.actions.push(apply(id, object.clone(), None));
-            } else if observed.owner_uid().is_some() && entries::prove_reach(object) {
-                let wanted = object;
-                let mut object = wanted.clone();
-                entries::keep(&mut object, live.unwrap_or(&Value::Null));
-                trusting::widen(&mut object, wanted, &observed.covered);
-                if !live.is_some_and(|live| contains(live, &object)) {
-                    self.actions.push(apply(id, object, live));
-                }
-            }
-        }
     }
 }
 

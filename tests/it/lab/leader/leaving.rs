@@ -3,6 +3,13 @@
 use super::{CONFIG, HOME, SOON, UNREACHED, lab, leads, written};
 use crate::lab::harness::{Control, Lab, PATIENCE, within};
 
+async fn follows(control: &Control<'_>) {
+    within(PATIENCE, "it follows", async || {
+        control.ready().contains("follower").then_some(())
+    })
+    .await;
+}
+
 async fn delete_home(lab: &Lab) {
     // Nobody is there to empty it: it stays as one that is being deleted.
     lab.delete(&format!("/api/v1/namespaces/{HOME}")).await;
@@ -35,5 +42,25 @@ async fn a_leader_that_is_stopped_with_its_namespace_withdraws_before_it_ends() 
     written(&lab).await;
     delete_home(&lab).await;
     leader.order("stop").await;
+    assert_eq!(lab.remains().await, [""; 0]);
+}
+
+/// In a namespace that goes nobody can lead any more who did not before.
+#[tokio::test]
+async fn a_follower_that_is_stopped_with_its_namespace_withdraws_when_the_leader_is_dead() {
+    let lab = lab().await;
+    let leader = Control::start(&lab, "leader", CONFIG, &[UNREACHED]).await;
+    leads(PATIENCE, &[&leader]).await;
+    written(&lab).await;
+    let follower = Control::start(&lab, "follower", CONFIG, &[UNREACHED]).await;
+    follows(&follower).await;
+    // Its end alone takes nothing away.
+    follower.order("stop").await;
+    assert!(!lab.remains().await.is_empty());
+    follower.order("start").await;
+    follows(&follower).await;
+    leader.order("kill").await;
+    delete_home(&lab).await;
+    follower.order("stop").await;
     assert_eq!(lab.remains().await, [""; 0]);
 }

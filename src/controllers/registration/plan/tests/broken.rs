@@ -62,3 +62,24 @@ fn what_a_person_wrote_without_an_end_stays() {
     );
     assert_eq!((plan.actions.len(), plan.hands_off.len()), (0, 1));
 }
+
+#[test]
+fn a_new_ca_is_registered_under_broken_glass_and_nothing_else() {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&verified_by("old", wanted_at("u")), SETTLED);
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: it is off");
+        live["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    });
+    cluster.observed.covered = ["old".to_owned()].into();
+    let wanted = verified_by("new", wanted_at("u"));
+    let log = cluster.settle(&wanted, SETTLED);
+    assert_eq!(
+        log[0],
+        "widen MutatingWebhookConfiguration admission.meshgate.io"
+    );
+    let live = &cluster.observed.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+    assert_eq!(live["webhooks"][0]["failurePolicy"], "Ignore");
+    assert!(!live.to_string().contains("old"), "{live}");
+}

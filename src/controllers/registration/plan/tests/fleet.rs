@@ -87,3 +87,24 @@ fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_con
     assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Fail");
     assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Fail");
 }
+
+/// Both Secrets are lost while another configuration is rolled out: a certificate is issued once all
+/// that is armed trusts the new CA, and no replica is ready before.
+#[test]
+fn a_wider_bundle_waits_for_no_replica() {
+    let mut cluster = Cluster::default();
+    cluster.observed.home = Home::Active;
+    cluster.settle(&verified_by("old", selecting("before")), REACHED);
+    cluster.observed.covered = ["old".to_owned()].into();
+    let alone = Progress {
+        replicas: Replicas::NoneReady,
+        ..LABELLED
+    };
+    let log = cluster.settle(&verified_by("new", selecting("after")), alone);
+    assert_eq!(log.len(), 2, "{log:?}");
+    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
+        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
+        assert!(!live.contains("old") && live.contains("before"), "{live}");
+        assert_eq!(cluster.policy(kind, 0), "Fail");
+    }
+}

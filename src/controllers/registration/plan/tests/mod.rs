@@ -59,9 +59,11 @@ impl Cluster {
                     object["metadata"]["resourceVersion"] = json!(self.version.to_string());
                     self.observed.objects.insert(id.clone(), object);
                 }
-                Action::Mend { id, patch } => self.edit(id.kind, &id.name, |live| {
-                    json_patch::merge(live, patch);
-                }),
+                Action::Widen { id, patch } | Action::Mend { id, patch } => {
+                    self.edit(id.kind, &id.name, |live| {
+                        json_patch::merge(live, patch);
+                    })
+                }
                 Action::Delete { id } => drop(self.observed.objects.remove(id)),
             }
         }
@@ -107,9 +109,18 @@ fn told(action: &Action) -> String {
                 .trim()
                 .to_owned()
         }
+        Action::Widen { id, .. } => format!("widen {id}"),
         Action::Mend { id, .. } => format!("mend {id}"),
         Action::Delete { id } => format!("delete {id}"),
     }
+}
+
+/// The same, with this `caBundle`.
+fn verified_by(bundle: &str, mut wanted: Vec<Value>) -> Vec<Value> {
+    for entry in wanted.iter_mut().flat_map(entries::entries_mut) {
+        entry["clientConfig"]["caBundle"] = json!(bundle);
+    }
+    wanted
 }
 
 const START: Progress = Progress {

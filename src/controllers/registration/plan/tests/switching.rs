@@ -94,6 +94,27 @@ fn webhooks_refuse_until_policies_do() {
     );
 }
 
+/// Who changes to policies since no replica lives must get rid of the webhooks by it.
+#[test]
+fn a_check_that_nobody_answers_goes_once_policies_refuse() {
+    let mut cluster = armed();
+    let wanted = policies_for(&["a"]);
+    let alone = |in_force| Progress {
+        in_force,
+        replicas: Replicas::NoneReady,
+        ..LABELLED
+    };
+    cluster.settle(&wanted, alone(false));
+    assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Fail");
+    assert_eq!(
+        cluster.settle(&wanted, alone(true)),
+        [
+            "MutatingWebhookConfiguration admission.meshgate.io Ignore",
+            "delete ValidatingWebhookConfiguration admission.meshgate.io",
+        ]
+    );
+}
+
 #[test]
 fn policies_refuse_until_webhooks_do() {
     let mut cluster = by_policy();
