@@ -1,4 +1,4 @@
-//! The README's chapter "With a cluster" is what happens in `make lab-shell`, line by line.
+//! What the README shows of `make lab-shell` is what happens in it, line by line.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,6 +10,9 @@ use tokio::time::timeout;
 
 use super::harness::{PATIENCE, example};
 
+/// In one shell, one after the other.
+const CHAPTERS: [&str; 2] = ["With a cluster", "Install"];
+
 /// A command and the lines that the README shows after it.
 struct Step {
     command: String,
@@ -17,11 +20,14 @@ struct Step {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_chapter_with_a_cluster_is_what_happens() {
+async fn the_chapters_with_a_cluster_are_what_happens() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let readme = std::fs::read_to_string(path).unwrap();
-    let steps = steps(&readme);
-    assert!(steps.len() > 10, "only {} commands found", steps.len());
+    let steps: Vec<Step> = CHAPTERS
+        .iter()
+        .flat_map(|one| steps(&readme, one))
+        .collect();
+    assert!(steps.len() > 15, "only {} commands found", steps.len());
     let mut script = String::new();
     for (number, step) in steps.iter().enumerate() {
         writeln!(script, "echo '=== {number}'\n{} 2>&1", step.command).unwrap();
@@ -43,9 +49,10 @@ async fn the_chapter_with_a_cluster_is_what_happens() {
     }
 }
 
-/// The commands of the chapter's transcripts; what opens and closes the shell is not run in it.
-fn steps(readme: &str) -> Vec<Step> {
-    let chapter = readme.split("\n## With a cluster\n").nth(1).unwrap();
+/// The commands of a chapter's transcripts; what opens and closes the shell is not run in it.
+fn steps(readme: &str, chapter: &str) -> Vec<Step> {
+    let begin = format!("\n## {chapter}\n");
+    let chapter = readme.split(begin.as_str()).nth(1).unwrap();
     let chapter = chapter.split("\n## ").next().unwrap();
     let mut steps: Vec<Step> = Vec::new();
     for block in chapter.split("```console\n").skip(1) {

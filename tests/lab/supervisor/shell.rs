@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::Options;
 use crate::control_plane::ControlPlane;
 use crate::guests::{self, Guests};
+use crate::network::install::helm_homes;
 use crate::remains;
 use crate::stop::Stop;
 
@@ -88,7 +89,8 @@ fn shell(
     }
     let mut child = shell
         .env("KUBECONFIG", plane.kubeconfig("admin"))
-        // What kubectl keeps goes with the lab, too.
+        // What kubectl and Helm keep goes with the lab, too.
+        .envs(helm_homes(plane))
         .env("KUBECACHEDIR", plane.folder().join("kubectl"))
         .env("PATH", path(plane, guests)?)
         // Marked, so that what is started here goes with the lab.

@@ -1,7 +1,7 @@
 //! Who stands in a lab with a network: meshgate by its chart, and beside it `install injector`,
 //! `install plain`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -70,17 +70,13 @@ pub(crate) fn install_for_people(plane: &ControlPlane) -> Result<()> {
 /// Helm refuses, or it is not armed in time.
 pub(crate) fn install_meshgate(plane: &ControlPlane, stop: &Stop) -> Result<()> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/chart");
-    let folder = plane.folder().join("helm");
     let mut helm = Command::new(plane.lab.join("bin/helm"));
     helm.args(["install", "meshgate"])
         .arg(chart)
         .args(["--namespace=meshgate-system", "--create-namespace"])
         .arg("--set=injectors={linkerd}")
         .env("KUBECONFIG", plane.kubeconfig("admin"))
-        // The home folder is not ours.
-        .env("HELM_CACHE_HOME", folder.join("cache"))
-        .env("HELM_CONFIG_HOME", folder.join("config"))
-        .env("HELM_DATA_HOME", folder.join("data"));
+        .envs(helm_homes(plane));
     run(&mut helm)?;
     let begin = Instant::now();
     while !is_armed(plane)? {
@@ -90,6 +86,16 @@ pub(crate) fn install_meshgate(plane: &ControlPlane, stop: &Stop) -> Result<()> 
         stop.pause()?;
     }
     Ok(())
+}
+
+/// Where Helm keeps what it would keep in the home folder, which is not ours.
+pub(crate) fn helm_homes(plane: &ControlPlane) -> [(&'static str, PathBuf); 3] {
+    let folder = plane.folder().join("helm");
+    [
+        ("HELM_CACHE_HOME", folder.join("cache")),
+        ("HELM_CONFIG_HOME", folder.join("config")),
+        ("HELM_DATA_HOME", folder.join("data")),
+    ]
 }
 
 fn is_armed(plane: &ControlPlane) -> Result<bool> {
