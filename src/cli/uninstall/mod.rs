@@ -155,7 +155,10 @@ async fn remove(
     remove_registration(client, &found.registration, deadline).await?;
     for piece in pieces.iter().filter(|piece| !is_first(piece)) {
         tracing::debug!(kind = piece.sort.kind, name = piece.name, "removing");
-        installation::remove(client, piece).await?;
+        // One that may not be removed holds up no other: what is left is the answer.
+        if let Err(error) = installation::remove(client, piece).await {
+            output::note(&error.to_string());
+        }
     }
     let watched = Instant::now() + WATCHED;
     loop {

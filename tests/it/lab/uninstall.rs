@@ -127,6 +127,38 @@ async fn everything_goes_and_nothing_else() {
     assert_eq!(again.code, Some(0), "{again:?}");
 }
 
+#[tokio::test]
+async fn what_may_not_be_removed_holds_up_nothing_else() {
+    let lab = lab(&[], &[]).await;
+    let meshgate = Meshgate::start(&lab, CONFIG).await;
+    meshgate.order("kill").await;
+    installed(&lab).await;
+    let reads = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch"]});
+    let mut rules = vec![reads];
+    let deletes = PATHS.iter().filter_map(|path| path.rsplit('/').nth(1));
+    let deletes: Vec<&str> = deletes
+        .filter(|plural| *plural != "services")
+        .chain([
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+        ])
+        .collect();
+    rules.push(json!({"apiGroups": ["*"], "resources": deletes, "verbs": ["delete"]}));
+    lab.allow_alice("meshgate-removes", &json!(rules)).await;
+    let done = lab.tool(User::Alice, &["uninstall", "--yes"]).await;
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.err.contains("cannot delete Service meshgate"),
+        "{done:?}"
+    );
+    assert_eq!(there(&lab, &PATHS).await, [PATHS[2], PATHS[13]]);
+    assert_eq!(lab.remains().await, [""; 0]);
+}
+
 /// What the chart's hook may do.
 fn rights() -> Value {
     let (write, group) = (
