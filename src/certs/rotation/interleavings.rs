@@ -99,6 +99,7 @@ impl<T> Secret<T> {
 struct View {
     at: Timestamp,
     versions: (u64, u64),
+    entries: Entries,
     observed: Observed,
 }
 
@@ -261,6 +262,7 @@ impl World {
         self.processes[process].view = Some(View {
             at: self.now,
             versions: (self.ca.version, self.leaf.version),
+            entries: self.registered.last().unwrap().1.clone(),
             observed,
         });
     }
@@ -319,7 +321,13 @@ impl World {
         };
         let is_fresh = ahead(view.at, self.now) <= CLAIM;
         let (_, mut entries) = self.registered.last().unwrap().clone();
-        if bundle.is_empty() || !is_fresh || entries[entry].as_ref() == Some(&bundle) {
+        // It is written for the resourceVersion that was seen.
+        let is_seen = entries[entry] == view.entries[entry];
+        if bundle.is_empty()
+            || !is_fresh
+            || !is_seen
+            || view.entries[entry].as_ref() == Some(&bundle)
+        {
             return;
         }
         entries[entry] = Some(bundle);

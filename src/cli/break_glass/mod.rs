@@ -174,7 +174,20 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
         injectors: args.injector.clone(),
     };
     check_open(&note, &seen)?;
+    tell_replaced(&seen);
     Ok((seen, Some(note)))
+}
+
+/// Says what a person has noted by hand: nobody puts that back, but whoever ends this does.
+fn tell_replaced(seen: &Seen) {
+    for (id, object) in &seen.objects {
+        if let Some(before) = glass::of(object).filter(|before| before.until.is_none()) {
+            output::note(&format!(
+                "{id} has a note without an end ({before}): it is replaced, and what somebody changed \
+                 there by hand is put back once this is closed"
+            ));
+        }
+    }
 }
 
 /// By which name the API server knows the caller. It is done also where that cannot be found out: the
