@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-cluster fuzz deny bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-cluster bench-ha fuzz deny bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -19,7 +19,7 @@ lab: ## Build the programs of a real control plane into target/lab, those that a
 	@tests/lab/build $(PROGRAMS)
 
 lab-shell: lab ## A shell with kubectl, a cluster of its own and a meshgate of three replicas; CMD='kubectl get nodes' runs that instead
-	@$(CARGO) build --quiet --locked --bins --example lab --example kubelet --example injector --example load
+	@$(CARGO) build --locked --bins --example lab --example kubelet --example injector --example load
 	@target/debug/examples/lab shell --network $(if $(CMD),-c "$$LAB_COMMAND")
 lab-shell: PROGRAMS = kubernetes nft helm
 lab-shell: export LAB_COMMAND = $(value CMD)

@@ -178,8 +178,18 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
     Ok((seen, Some(note)))
 }
 
-/// Says what a person has noted by hand: nobody puts that back, but whoever ends this does.
+/// Says what this takes the place of. What a person has changed by hand nobody puts back, but whoever
+/// ends this does.
 fn tell_replaced(seen: &Seen) {
+    let mut notes = seen
+        .objects
+        .iter()
+        .filter_map(|(_, object)| glass::of(object));
+    if let Some(before) = notes.find(|before| before.until.is_some()) {
+        output::note(&format!(
+            "it is broken already ({before}): this takes its place, with its own reason and end"
+        ));
+    }
     for (id, object) in &seen.objects {
         if let Some(before) = glass::of(object).filter(|before| before.until.is_none()) {
             output::note(&format!(

@@ -102,6 +102,14 @@ impl Answer {
                 "\nNamespace {namespace} stays: it has no label app.kubernetes.io/part-of=meshgate.\n"
             ));
         }
+        let home = self.objects.iter().find(|one| one.kind == "Namespace");
+        if let Some(home) = home.filter(|_| !self.dry_run && !self.is_left()) {
+            let name = &home.name;
+            text.push_str(&format!(
+                "\nNamespace {name} is on its way; nothing can be installed in it before it is gone: kubectl \
+                 wait --for=delete namespace/{name}\n"
+            ));
+        }
         for problem in &self.unseen {
             text.push_str(&format!("\nNot looked for: {problem}\n"));
         }

@@ -121,7 +121,11 @@ async fn everything_goes_and_nothing_else() {
     let labels = json!({"metadata": {"labels": {"app.kubernetes.io/part-of": "meshgate"}}});
     lab.merge(PATHS[13], &labels).await.unwrap();
     installed(&lab).await;
-    lab.tool(User::Admin, &["uninstall", "--yes"]).await.ok();
+    let done = lab.tool(User::Admin, &["uninstall", "--yes"]).await.ok();
+    assert!(
+        done.contains("Namespace meshgate-system is on its way"),
+        "{done}"
+    );
     assert_eq!(there(&lab, &PATHS).await, [""; 0]);
     let again = lab.tool(User::Admin, &["uninstall", "--yes"]).await;
     assert_eq!(again.code, Some(0), "{again:?}");

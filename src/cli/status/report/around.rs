@@ -28,18 +28,29 @@ pub(super) fn replicas(seen: &Observed) -> Vec<Row> {
         counted("replicas", &serving, wanted("serve")),
         counted("control", &of("control"), wanted("control")),
     ];
-    let hashes: BTreeSet<&str> = serving
-        .iter()
-        .map(|pod| pod.configuration.as_str())
-        .collect();
-    if hashes.len() > 1 {
-        let text = format!(
-            "they have different configurations: {}",
-            hashes.into_iter().collect::<Vec<_>>().join(", ")
-        );
-        rows.push(row("replicas", Grade::Finding, text));
-    }
+    rows.extend(differing(pods).map(|text| row("replicas", Grade::Finding, text)));
     rows
+}
+
+/// What there is to say where serving replicas have different configurations, those included that are
+/// about to end: they answer until then, and so long nothing else is put in force.
+fn differing(pods: &[Pod]) -> Option<String> {
+    let serving = || pods.iter().filter(|pod| pod.component == "serve");
+    let all: BTreeSet<&str> = serving().map(|pod| pod.configuration.as_str()).collect();
+    let hashes: Vec<&str> = all.into_iter().collect();
+    let ending = serving().filter(|pod| pod.ending).count();
+    let waits = "a new one is put in force once all have it";
+    match (hashes.len() > 1, ending) {
+        (false, _) => None,
+        (true, 0) => Some(format!(
+            "they have different configurations: {}; {waits}",
+            hashes.join(", ")
+        )),
+        (true, _) => Some(format!(
+            "{ending} more on their way out, of different configurations: {}; {waits}",
+            hashes.join(", ")
+        )),
+    }
 }
 
 /// Pods of a component; those that are wanted and could not even be made count as not ready.

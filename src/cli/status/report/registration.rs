@@ -1,10 +1,12 @@
 //! The registration, and whether somebody has switched it off.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::controllers::kind::{Id, Kind};
 use crate::glass::{self, Note};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
+use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
 
 use super::{Grade, Observed, Row, row, span, time, unknown};
 
@@ -85,6 +87,7 @@ pub(super) fn registration(seen: &Observed) -> Vec<Row> {
         format!("enforced by {form}; labels of namespaces kept by {mirror}"),
     )];
     rows.push(armed((gate, check), &bindings));
+    rows.extend(unasked(seen, gate));
     if find(Kind::ValidatingPolicy, GUARD).is_none()
         || find(Kind::ValidatingPolicyBinding, GUARD).is_none()
     {
@@ -104,6 +107,25 @@ pub(super) fn registration(seen: &Observed) -> Vec<Row> {
     rows.push(said(seen));
     rows.retain(|row| !row.text.is_empty());
     rows
+}
+
+/// Injectors of the configuration that no entry asks for: what is in force is another one.
+fn unasked(seen: &Observed, gate: Option<&Value>) -> Option<Row> {
+    let asked_for = gate?["metadata"]["annotations"][ASKED_FOR].as_str()?;
+    let asked_for: BTreeMap<String, Vec<String>> = serde_json::from_str(asked_for).ok()?;
+    let asked_for: BTreeSet<&str> = asked_for.values().flatten().map(String::as_str).collect();
+    let configured = seen.injectors.as_ref().ok()?.iter();
+    // An instance is named behind its injector.
+    let configured = configured.filter_map(|one| one.name.split(' ').next());
+    let missing: BTreeSet<&str> = configured.filter(|one| !asked_for.contains(one)).collect();
+    let names: Vec<&str> = missing.into_iter().collect();
+    let text = || {
+        format!(
+            "registered for another configuration: nothing asks for {} yet",
+            names.join(", ")
+        )
+    };
+    (!names.is_empty()).then(|| row(PART, Grade::Finding, text()))
 }
 
 /// Bindings of the policies that are checks.

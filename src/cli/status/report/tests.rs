@@ -92,6 +92,29 @@ fn a_fine_one_has_no_findings_whoever_enforces() {
 }
 
 #[test]
+fn another_configuration_that_is_not_in_force_yet_is_a_finding() {
+    let mut seen = fine();
+    seen.pods.as_mut().unwrap().push(Pod {
+        ending: true,
+        configuration: "3a4b".to_owned(),
+        ..pod("old", "serve", "one")
+    });
+    let injectors = seen.injectors.as_mut().unwrap();
+    injectors.push(Injector {
+        name: "vault".to_owned(),
+        ..injectors[0].clone()
+    });
+    let found = rows(&seen, Grade::Finding);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].ends_with("nothing asks for vault yet"),
+        "{found:?}"
+    );
+    let way = "1 more on their way out, of different configurations: 1f2e, 3a4b";
+    assert!(found[1].contains(way), "{found:?}");
+}
+
+#[test]
 fn each_thing_that_is_wrong_is_one_finding() {
     type Change = fn(&mut Observed);
     let with = |change: Change| {
