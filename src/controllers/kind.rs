@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::render::OWNER;
+
 /// A kind that meshgate writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -117,6 +119,16 @@ impl Id {
     }
 }
 
+impl Id {
+    /// Whether it has a name as we give it. The label that ours carry may be on anybody's object.
+    pub fn is_ours(&self) -> bool {
+        match self.kind == Kind::ClusterRole {
+            true => self.name == OWNER,
+            false => self.name.ends_with(".meshgate.io"),
+        }
+    }
+}
+
 /// The objects in the order in which they go: webhooks first, as they alone can refuse anything
 /// when nobody answers them; the owner last.
 pub fn in_order(mut ids: Vec<Id>) -> Vec<Id> {
@@ -128,5 +140,24 @@ pub fn in_order(mut ids: Vec<Id>) -> Vec<Id> {
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind.names().kind, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_told_by_their_names() {
+        let id = |kind, name: &str| Id {
+            kind,
+            name: name.to_owned(),
+        };
+        assert!(id(Kind::ValidatingPolicy, "old.check.meshgate.io").is_ours());
+        assert!(id(Kind::ClusterRole, OWNER).is_ours());
+        assert!(!id(Kind::ClusterRole, "guard.meshgate.io").is_ours());
+        for name in ["policy.example.test", "meshgate.io", "xmeshgate.io"] {
+            assert!(!id(Kind::MutatingWebhooks, name).is_ours(), "{name}");
+        }
     }
 }

@@ -38,11 +38,15 @@ pub(super) async fn objects_of(
         let list = call(what, objects(client, kind).list(&labelled)).await?;
         for object in list {
             let name = object.metadata.name.clone().unwrap_or_default();
+            let id = Id { kind, name };
+            if !id.is_ours() {
+                continue;
+            }
             let mut value = serde_json::to_value(object).unwrap_or_default();
             // Items of a list do not say what they are.
             value["apiVersion"] = format!("{}/v1", kind.names().group).into();
             value["kind"] = kind.names().kind.into();
-            observed.objects.insert(Id { kind, name }, value);
+            observed.objects.insert(id, value);
         }
     }
     let owner = Id {
