@@ -74,9 +74,12 @@ fn pause(writes: u32) -> Duration {
     let Some(beyond) = writes.checked_sub(FREE) else {
         return Duration::ZERO;
     };
-    FIRST
-        .saturating_mul(2_u32.saturating_pow(beyond))
-        .min(LONGEST)
+    doubled(FIRST, beyond).min(LONGEST)
+}
+
+/// A pause that was doubled so many times; whoever waits sets the longest.
+pub(super) fn doubled(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times))
 }
 
 #[cfg(test)]

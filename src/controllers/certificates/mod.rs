@@ -28,6 +28,7 @@ use crate::render;
 
 use super::Context;
 use super::api::CallError;
+use super::pace::doubled;
 use super::trust::Trust;
 
 use self::own::{Own, Secrets, StepError};
@@ -142,8 +143,7 @@ impl Keeper {
         let Some(beyond) = self.in_a_row.checked_sub(FREE) else {
             return BREATH;
         };
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(beyond));
-        pause.min(LONGEST_PAUSE)
+        doubled(FIRST_PAUSE, beyond).min(LONGEST_PAUSE)
     }
 
     async fn look(&mut self) -> Result<Next, StepError> {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -164,13 +163,4 @@ async fn in_time<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Resu
             text: format!("no answer within {REQUEST_DEADLINE:?}"),
         }),
     }
-}
-
-/// The clock that goes into the Lease for people to read.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nothing is decided by it; what decides is passed in"
-)]
-pub(super) fn wall() -> Timestamp {
-    Timestamp::now()
 }

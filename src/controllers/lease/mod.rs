@@ -18,6 +18,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::controllers::wall_clock;
 use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 
@@ -146,7 +147,7 @@ impl Elector {
 fn now() -> Now {
     Now {
         steady: Instant::now().into_std(),
-        wall: act::wall(),
+        wall: wall_clock(),
     }
 }
 

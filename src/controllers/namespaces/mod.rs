@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::api::{CallError, MANAGER, call};
+use super::pace::doubled;
 
 use self::plan::{Extent, Seen};
 
@@ -67,10 +68,10 @@ impl Todo {
 
     /// Notes that it has to be tried again, after a pause.
     fn failed(&mut self, is_undone: bool) {
-        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures));
+        let pause = doubled(FIRST_PAUSE, self.failures);
         self.failures += 1;
         self.is_undone = is_undone;
-        self.due = Instant::now() + doubled.min(LONGEST_PAUSE);
+        self.due = Instant::now() + pause.min(LONGEST_PAUSE);
     }
 
     /// Whether nobody need wait for it any longer.

@@ -8,6 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::controllers::api::{MANAGER, call};
+use crate::controllers::pace::doubled;
 use crate::render::in_force;
 
 use super::{Keeper, RESYNC, SETTLE};
@@ -100,8 +101,8 @@ impl InForce {
     /// They have not. True if that is to be told.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         self.failures += 1;
-        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures - 1));
-        self.due = Some(now + doubled.min(LONGEST_PAUSE));
+        let pause = doubled(FIRST_PAUSE, self.failures - 1);
+        self.due = Some(now + pause.min(LONGEST_PAUSE));
         let is_news = self.failures >= PATIENCE && !self.told;
         self.told |= is_news;
         is_news

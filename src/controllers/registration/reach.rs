@@ -8,6 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::controllers::api::{MANAGER, call};
+use crate::controllers::pace::doubled;
 use crate::render::{REACH_LABEL, reach};
 
 /// The first pause after a failure; each further one is twice as long.
@@ -98,11 +99,10 @@ impl Reach {
         self.failures += 1;
         // A cache is a matter of milliseconds; one that takes longer is a failure like others.
         let is_cache = *why == Unreached::NotAsked && self.failures <= 10;
-        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures - 1));
         let pause = if is_cache {
             CACHE_PAUSE
         } else {
-            doubled.min(LONGEST_PAUSE)
+            doubled(FIRST_PAUSE, self.failures - 1).min(LONGEST_PAUSE)
         };
         self.due = Some(now + pause);
         let is_told = self

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::controllers::api::CallError;
 use crate::controllers::event::{self, Event};
 use crate::controllers::kind::{Id, Kind};
+use crate::controllers::pace::doubled;
 use crate::glass;
 use crate::injector::spec::Mode;
 use crate::render::{self, CONFIGURATION, Enforcement, Settings};
@@ -29,8 +30,8 @@ impl Keeper {
                 .open_with(format!("cannot be kept: {problem}"));
             self.told_problem = problem;
         }
-        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures - 1));
-        Instant::now() + doubled.min(LONGEST_PAUSE)
+        let pause = doubled(FIRST_PAUSE, self.failures - 1);
+        Instant::now() + pause.min(LONGEST_PAUSE)
     }
 
     /// Notes whether all is armed that is to be. Says how many entries are, of how many.

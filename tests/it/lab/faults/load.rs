@@ -198,7 +198,7 @@ impl<'l> Load<'l> {
                 return;
             }
             // As a controller that has backed off is woken.
-            self.pokes().await;
+            self.lab.poke(&self.meshed).await;
             sleep(Duration::from_secs(1)).await;
         }
         panic!(
@@ -227,22 +227,6 @@ impl<'l> Load<'l> {
             }
         }
         missing
-    }
-
-    async fn pokes(&self) {
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets", self.meshed);
-        let list = self.lab.get(&path).await.unwrap();
-        for set in list["items"].as_array().unwrap() {
-            if set["status"]["replicas"] != set["spec"]["replicas"] {
-                let name = set["metadata"]["name"].as_str().unwrap();
-                let version = &set["metadata"]["resourceVersion"];
-                let poke = json!({"metadata": {"annotations": {"lab/poked": version}}});
-                self.lab
-                    .merge(&format!("{path}/{name}"), &poke)
-                    .await
-                    .unwrap();
-            }
-        }
     }
 
     async fn pods(&self, namespace: &str) -> Option<Vec<Value>> {

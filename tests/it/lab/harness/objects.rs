@@ -111,6 +111,22 @@ impl Lab {
         self.client().await.request(request).await
     }
 
+    /// Has the ReplicaSets of a namespace that are short of pods tried again: whoever was refused has
+    /// backed off.
+    pub(crate) async fn poke(&self, namespace: &str) {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/replicasets");
+        let list = self.get(&path).await.unwrap();
+        for set in list["items"].as_array().unwrap() {
+            if set["status"]["replicas"] != set["spec"]["replicas"] {
+                let name = set["metadata"]["name"].as_str().unwrap();
+                let version = &set["metadata"]["resourceVersion"];
+                let poke = json!({"metadata": {"annotations": {"lab/poked": version}}});
+                let path = format!("{path}/{name}");
+                self.merge(&path, &poke).await.unwrap();
+            }
+        }
+    }
+
     /// Merges this into the object at a path.
     pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Error> {
         let request = Request::patch(path)

@@ -237,24 +237,8 @@ impl Scene {
                 "pods are missing: {}",
                 self.refusals().await
             );
-            self.pokes().await;
+            self.lab.poke(&self.namespace).await;
             sleep(Duration::from_secs(1)).await;
-        }
-    }
-
-    async fn pokes(&self) {
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets", self.namespace);
-        let list = self.lab.get(&path).await.unwrap();
-        for set in list["items"].as_array().unwrap() {
-            if set["status"]["replicas"] != set["spec"]["replicas"] {
-                let name = set["metadata"]["name"].as_str().unwrap();
-                let version = &set["metadata"]["resourceVersion"];
-                let poke = json!({"metadata": {"annotations": {"lab/poked": version}}});
-                self.lab
-                    .merge(&format!("{path}/{name}"), &poke)
-                    .await
-                    .unwrap();
-            }
         }
     }
 
