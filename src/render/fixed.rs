@@ -41,7 +41,9 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Result<Rendered, P
     // for a proof.
     let is_for_api = |object: &Value| {
         let name = &object["metadata"]["name"];
-        name == GUARD || name == in_force::NAME
+        [GUARD, in_force::NAME, in_force::MIRROR_NAME]
+            .iter()
+            .any(|own| name == own)
     };
     rendered
         .objects

@@ -15,7 +15,7 @@ use super::condition::Expr;
 use super::condition::cel::{self, Scope};
 use super::condition::chain::{Chain, Choice};
 use super::webhooks::{NAMESPACE_NAME, client_config};
-use super::{MIRROR, MirrorForm, Settings, excluded, metadata, path, webhooks_metadata};
+use super::{MIRROR, MirrorForm, Settings, excluded, in_force, metadata, path, webhooks_metadata};
 
 /// How every mirrored label begins.
 pub const LABEL_PREFIX: &str = "meshgate.io/requires.";
@@ -114,13 +114,18 @@ pub fn changes<'a>(
     changes
 }
 
-/// The objects of the mirror: none if no injector needs it.
+/// The objects of the mirror, and what proves that it is in force where it is a policy: none if no
+/// injector needs it.
 pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
     if !injectors.iter().any(is_needed) {
         return Vec::new();
     }
     match settings.mirror {
-        MirrorForm::Policy => vec![policy(injectors, settings), binding(settings)],
+        MirrorForm::Policy => {
+            let mirror = [policy(injectors, settings), binding(MIRROR, settings)];
+            let proof = in_force::of_mirror(&mirror, settings);
+            mirror.into_iter().chain(proof).collect()
+        }
         MirrorForm::Webhook => vec![webhook(injectors, settings)],
     }
 }
@@ -245,12 +250,13 @@ fn remove(label: &str, wanted: &Expr) -> String {
     )
 }
 
-fn binding(settings: &Settings) -> Value {
+/// A binding of the mutating policy of the same name.
+pub(super) fn binding(name: &str, settings: &Settings) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": metadata(MIRROR, settings),
-        "spec": {"policyName": MIRROR, "matchResources": super::policy::everywhere()},
+        "metadata": metadata(name, settings),
+        "spec": {"policyName": name, "matchResources": super::policy::everywhere()},
     })
 }
 

@@ -10,7 +10,7 @@
 //!   namespace with what is left of the rules there.
 //! - [`mirror`]: annotations of namespaces as labels, which alone can be selected on.
 //! - [`policy`]: the check, for the API server to evaluate.
-//! - [`in_force`]: the proof that policies are in force.
+//! - [`in_force`]: the proof that policies are in force, and that the mirror is.
 //! - [`guard`]: against accidents with the registration.
 //! - [`fixed`]: all of it for the API server's own disk.
 //! - `condition`: conditions as values, made from rules and printed as CEL.

@@ -39,7 +39,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
 ];
 
 /// Paths that are pure: no async, clock, IO or logging.
-const PURE: [&str; 32] = [
+const PURE: [&str; 33] = [
     "injector",
     "decision",
     "render",
@@ -57,6 +57,7 @@ const PURE: [&str; 32] = [
     "controllers/registration/contains.rs",
     "controllers/registration/entries.rs",
     "controllers/registration/fleet.rs",
+    "controllers/registration/mirrored.rs",
     "controllers/registration/narrowed.rs",
     "controllers/registration/policies.rs",
     "controllers/registration/plan",

@@ -1,17 +1,15 @@
-//! Finds out whether the API server has taken up the policies: by a dry run that they refuse.
+//! Finds out whether the API server has taken up policies, those of the check or the mirror: by dry
+//! runs that they refuse or write into.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Client;
 
-use crate::controllers::api::{MANAGER, call};
 use crate::controllers::pace::doubled;
 use crate::render::in_force;
 
-use super::{Keeper, RESYNC, SETTLE};
+use super::{Keeper, RESYNC, SETTLE, dry_run};
 
 /// The first pause after a dry run that proved nothing; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -23,44 +21,71 @@ const PATIENCE: u32 = 6;
 /// Why nothing is proved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unproved {
-    /// The dry run was not refused, or with another proof.
-    #[error("the API server has not taken up the policies as they are now (yet)")]
+    /// The dry run came back without the proof, or with another one.
+    #[error("the API server does not use them as they are now (yet)")]
     NotYet,
     /// It was refused by something else, or could not be asked for.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Asks once.
-///
-/// # Errors
-/// The API server lets it pass, refuses it for another reason, or cannot be asked.
-pub(super) async fn attempt(client: &Client, namespace: &str, proof: &str) -> Result<(), Unproved> {
-    let mut object = ConfigMap::default();
-    object.metadata.generate_name = Some("meshgate-in-force-".to_owned());
-    object.metadata.labels = Some(BTreeMap::from([(
-        in_force::LABEL.to_owned(),
-        String::new(),
-    )]));
-    let params = PostParams {
-        dry_run: true,
-        field_manager: Some(MANAGER.to_owned()),
-    };
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let what = || format!("dry run of a ConfigMap in namespace {namespace}");
-    match call(what, api.create(&params, &object)).await {
-        Ok(_) => Err(Unproved::NotYet),
-        Err(error) => {
-            let said = error.to_string();
-            match (
-                said.contains(&in_force::refusal(proof)),
-                said.contains(in_force::NAME),
-            ) {
-                (true, _) => Ok(()),
-                (false, true) => Err(Unproved::NotYet),
-                (false, false) => Err(Unproved::Failed(said)),
+/// Which policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The check as policies.
+    Check,
+    /// What mirrors annotations of namespaces.
+    Mirror,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Check => "the policies are",
+            Self::Mirror => "the mirror of namespaces' annotations is",
+        })
+    }
+}
+
+impl Subject {
+    /// What may be done if it never is.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Check => "",
+            Self::Mirror => {
+                "; where the admission plugin MutatingAdmissionPolicy is switched off, --mirror=webhook does the \
+                 same"
             }
         }
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// The API server has them otherwise or not at all, refuses the dry run for another reason, or
+    /// cannot be asked.
+    async fn attempt(self, client: &Client, home: &str, proof: &str) -> Result<(), Unproved> {
+        let is_proved = match self {
+            Self::Check => match dry_run::annotated(client, home, in_force::LABEL).await {
+                Ok(_) => false,
+                Err(error) => {
+                    let said = error.to_string();
+                    let is_by_proof = said.contains(in_force::NAME);
+                    if !is_by_proof {
+                        return Err(Unproved::Failed(said));
+                    }
+                    said.contains(&in_force::refusal(proof))
+                }
+            },
+            Self::Mirror => {
+                let answer = dry_run::annotated(client, home, in_force::MIRROR_LABEL).await;
+                let answer = answer.map_err(|error| Unproved::Failed(error.to_string()))?;
+                answer
+                    .get(in_force::PROOF)
+                    .is_some_and(|found| found == proof)
+            }
+        };
+        is_proved.then_some(()).ok_or(Unproved::NotYet)
     }
 }
 
@@ -79,27 +104,66 @@ impl InForce {
         self.proved.as_ref().is_some_and(|(own, _)| own == proof)
     }
 
-    /// Until when others may have to take them up as well; `None` if that is not known.
+    /// Until when other API servers may have to take them up as well; `None` if that is not known.
     pub(super) fn settles(&self, proof: &str) -> Option<Instant> {
         let (own, since) = self.proved.as_ref()?;
         (own == proof).then(|| *since + SETTLE)
     }
 
     /// When to try again.
-    pub(super) fn due(&self, now: Instant) -> Instant {
+    fn due(&self, now: Instant) -> Instant {
         self.due.unwrap_or(now)
     }
 
-    /// They have refused.
-    pub(super) fn succeeded(&mut self, proof: &str, now: Instant) {
+    /// Whether it was told that nothing is proved for longer than that takes.
+    pub(super) fn is_late(&self) -> bool {
+        self.told
+    }
+
+    /// Asks the API server, if nothing is proved and it is time. Says when to look again; `None` if that
+    /// is at once, as it is proved now. Without a proof there is nothing to ask about yet.
+    async fn prove(
+        &mut self,
+        subject: Subject,
+        proof: Option<&str>,
+        (client, home): (&Client, &str),
+    ) -> Option<Instant> {
+        let now = Instant::now();
+        let Some(proof) = proof else {
+            return Some(now + RESYNC);
+        };
+        if let Some(settles) = self.settles(proof) {
+            return Some(if settles > now { settles } else { now + RESYNC });
+        }
+        if self.due(now) > now {
+            return Some(self.due(now));
+        }
+        match subject.attempt(client, home, proof).await {
+            Ok(()) => {
+                tracing::info!("{subject} in force");
+                self.succeeded(proof, Instant::now());
+                None
+            }
+            Err(why) => {
+                if self.failed(Instant::now()) {
+                    let advice = subject.advice();
+                    tracing::error!("it is not known whether {subject} in force: {why}{advice}");
+                }
+                Some(self.due(now))
+            }
+        }
+    }
+
+    /// The API server has shown it.
+    fn succeeded(&mut self, proof: &str, now: Instant) {
         *self = Self {
             proved: Some((proof.to_owned(), now)),
             ..Self::default()
         };
     }
 
-    /// They have not. True if that is to be told.
-    pub(super) fn failed(&mut self, now: Instant) -> bool {
+    /// It has not. True if that is to be told.
+    fn failed(&mut self, now: Instant) -> bool {
         self.failures += 1;
         let pause = doubled(FIRST_PAUSE, self.failures - 1);
         self.due = Some(now + pause.min(LONGEST_PAUSE));
@@ -110,37 +174,17 @@ impl InForce {
 }
 
 impl Keeper {
-    /// Has the policies refuse a dry run, if they are not known to be in force and it is time. Says when
-    /// to look again; `None` if that is at once, as they have refused it.
-    pub(super) async fn try_policies(
+    /// Has the API server show that it uses the policies of the check and the mirror, as far as there is
+    /// something to be proved. Says when to look again; `None` if that is at once.
+    pub(super) async fn prove(
         &mut self,
-        proof: Option<&str>,
-        namespace: &str,
+        (check, mirror): (Option<&str>, Option<&str>),
+        home: &str,
     ) -> Option<Instant> {
-        let now = Instant::now();
-        let Some(proof) = proof else {
-            return Some(now + RESYNC);
-        };
-        if self.in_force.is_proved(proof) {
-            let settles = self.in_force.settles(proof).filter(|at| *at > now);
-            return Some(settles.unwrap_or(now + RESYNC));
-        }
-        if self.in_force.due(now) > now {
-            return Some(self.in_force.due(now));
-        }
-        match attempt(&self.context.client, namespace, proof).await {
-            Ok(()) => {
-                tracing::info!("the policies are in force");
-                self.in_force.succeeded(proof, Instant::now());
-                None
-            }
-            Err(why) => {
-                if self.in_force.failed(Instant::now()) {
-                    tracing::error!("it is not known whether the policies are in force: {why}");
-                }
-                Some(self.in_force.due(now))
-            }
-        }
+        let asked = (&self.context.client, home);
+        let check = self.in_force.prove(Subject::Check, check, asked).await?;
+        let mirror = self.mirror.prove(Subject::Mirror, mirror, asked).await?;
+        Some(check.min(mirror))
     }
 }
 

@@ -6,10 +6,12 @@
 mod act;
 mod bulletin;
 mod contains;
+mod dry_run;
 mod entries;
 mod fleet;
 mod glass;
 mod in_force;
+mod mirrored;
 mod narrowed;
 mod observe;
 mod plan;
@@ -79,6 +81,7 @@ struct Keeper {
     pace: Pace,
     reach: Reach,
     in_force: InForce,
+    mirror: InForce,
     writers: Vec<String>,
     withdrawn: bool,
     /// Since when there is nothing to do but to remove what is stale.
@@ -117,6 +120,7 @@ impl Keeper {
             pace: Pace::default(),
             reach: Reach::default(),
             in_force: InForce::default(),
+            mirror: InForce::default(),
             writers: Vec::new(),
             withdrawn: false,
             quiet_since: None,
@@ -240,8 +244,9 @@ impl Keeper {
             return Ok(Next::By(next));
         }
         let written = force.filter(|proof| policies::is_written(&observed, proof));
-        let home = &settings.namespace;
-        let Some(due) = self.try_policies(written.as_deref(), home).await else {
+        let mirror = mirrored::proof(&wanted).filter(|_| mirrored::is_written(&observed, &wanted));
+        let proofs = (written.as_deref(), mirror);
+        let Some(due) = self.prove(proofs, &settings.namespace).await else {
             return Ok(Next::Now);
         };
         next = next.min(due);
@@ -252,7 +257,7 @@ impl Keeper {
         if !self.reach.is_proven(&proof) {
             next = next.min(self.reach.due(&proof, Instant::now()));
         }
-        let state = self.state(armed, &settings);
+        let state = self.state(armed, &settings, &wanted);
         let narrowed = self.note_narrowed(&observed, &wanted);
         self.tell_state(state, &narrowed, &plan.hands_off);
         Ok(Next::By(next.min(self.tell_event(&observed).await)))

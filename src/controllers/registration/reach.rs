@@ -1,15 +1,13 @@
 //! Finds out whether the API server reaches us: by a dry run that only our own entry meets.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Client;
 
-use crate::controllers::api::{MANAGER, call};
 use crate::controllers::pace::doubled;
 use crate::render::{REACH_LABEL, reach};
+
+use super::dry_run;
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -40,18 +38,8 @@ pub(super) async fn attempt(
     namespace: &str,
     proof: &str,
 ) -> Result<(), Unreached> {
-    let mut object = ConfigMap::default();
-    object.metadata.generate_name = Some("meshgate-reach-".to_owned());
-    object.metadata.labels = Some(BTreeMap::from([(REACH_LABEL.to_owned(), String::new())]));
-    let params = PostParams {
-        dry_run: true,
-        field_manager: Some(MANAGER.to_owned()),
-    };
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let what = || format!("dry run of a ConfigMap in namespace {namespace}");
-    let answer = call(what, api.create(&params, &object)).await;
-    let answer = answer.map_err(|error| Unreached::Failed(error.to_string()))?;
-    let annotations = answer.metadata.annotations.unwrap_or_default();
+    let answer = dry_run::annotated(client, namespace, REACH_LABEL).await;
+    let annotations = answer.map_err(|error| Unreached::Failed(error.to_string()))?;
     match annotations.get(reach::ANNOTATION) {
         Some(found) if found == proof => Ok(()),
         _ => Err(Unreached::NotAsked),

@@ -10,13 +10,13 @@ use crate::controllers::kind::{Id, Kind};
 use crate::controllers::pace::doubled;
 use crate::glass;
 use crate::injector::spec::Mode;
-use crate::render::{self, CONFIGURATION, Enforcement, Settings};
+use crate::render::{self, CONFIGURATION, Enforcement, MIRROR, Settings};
 
 use super::bulletin::News;
 use super::fleet::Fleet;
 use super::narrowed::{self, Narrowed};
 use super::plan::{Hold, Observed};
-use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, RESYNC, entries, policies};
+use super::{FIRST_PAUSE, Keeper, LONGEST_PAUSE, RESYNC, entries, mirrored, policies};
 
 impl Keeper {
     /// Says what went wrong, if that is news, and when to try again.
@@ -87,6 +87,7 @@ impl Keeper {
         &self,
         (armed, all): (usize, usize),
         settings: &Settings,
+        wanted: &[Value],
     ) -> Option<(String, bool)> {
         if self.hold == Hold::First {
             let why = "nothing is written before a serving replica is ready";
@@ -109,6 +110,15 @@ impl Keeper {
             });
         }
         if self.reach.is_proven(&render::reach::proof(settings)) {
+            let is_mirrored =
+                mirrored::proof(wanted).is_none_or(|proof| self.mirror.is_proved(proof));
+            if armed == all && !is_mirrored {
+                let why = format!(
+                    "the API server does not use the mirror {MIRROR} as it is now (yet), so labels of new \
+                     namespaces come late; {armed} of {all} entries are armed"
+                );
+                return Some((why, self.mirror.is_late()));
+            }
             return Some((counted, armed < all));
         }
         let is_labelled = *self.labelled.borrow();

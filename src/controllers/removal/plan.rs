@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::controllers::kind::{Id, Kind};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, mirror};
+use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force, mirror};
 
 /// Objects of these names are ours, whatever became of their labels.
 pub fn well_known() -> Vec<Id> {
@@ -17,20 +17,17 @@ pub fn well_known() -> Vec<Id> {
         kinds.iter().map(id).collect()
     };
     let validating = [Kind::ValidatingPolicy, Kind::ValidatingPolicyBinding];
+    let mutating = [Kind::MutatingPolicy, Kind::MutatingPolicyBinding];
     [
         of(
             CONFIGURATION,
             &[Kind::MutatingWebhooks, Kind::ValidatingWebhooks],
         ),
         of(GUARD, &validating),
-        of(
-            MIRROR,
-            &[
-                Kind::MutatingWebhooks,
-                Kind::MutatingPolicy,
-                Kind::MutatingPolicyBinding,
-            ],
-        ),
+        of(in_force::NAME, &validating),
+        of(MIRROR, &[Kind::MutatingWebhooks]),
+        of(MIRROR, &mutating),
+        of(in_force::MIRROR_NAME, &mutating),
         of(OWNER, &[Kind::ClusterRole]),
     ]
     .concat()

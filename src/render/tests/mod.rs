@@ -157,7 +157,7 @@ fn the_mirror_is_rendered_where_it_is_needed() {
         let objects = super::mirror::objects(&injectors(list), &settings);
         objects
             .iter()
-            .map(|o| o["kind"].as_str().unwrap().to_owned())
+            .map(|o| format!("{} {}", o["kind"], o["metadata"]["name"]).replace('"', ""))
             .collect()
     };
     assert!(kinds("- preset: istio\n- preset: vault\n", MirrorForm::Policy).is_empty());
@@ -170,11 +170,16 @@ fn the_mirror_is_rendered_where_it_is_needed() {
     );
     assert_eq!(
         kinds("- preset: linkerd\n", MirrorForm::Policy),
-        ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
+        [
+            "MutatingAdmissionPolicy namespaces.meshgate.io",
+            "MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+            "MutatingAdmissionPolicy in-force.namespaces.meshgate.io",
+            "MutatingAdmissionPolicyBinding in-force.namespaces.meshgate.io",
+        ]
     );
     assert_eq!(
         kinds("- preset: linkerd\n", MirrorForm::Webhook),
-        ["MutatingWebhookConfiguration"]
+        ["MutatingWebhookConfiguration namespaces.meshgate.io"]
     );
 }
 

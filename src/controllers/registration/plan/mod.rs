@@ -374,7 +374,7 @@ fn may_begin(id: &Id, progress: Progress, missing: &[Id], observed: &Observed) -
         (_, name) if policies::come_first(id) && name != GUARD => {
             is_owned && !policies::is_under_glass(id, observed)
         }
-        (_, MIRROR) => is_owned,
+        (_, MIRROR | in_force::MIRROR_NAME) => is_owned,
         (_, CONFIGURATION) => is_owned && progress.labelled && has_all(MIRROR),
         // The guard.
         _ => is_owned && progress.labelled && has_all(CONFIGURATION),

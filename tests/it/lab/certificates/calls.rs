@@ -42,6 +42,7 @@ impl<'l> Calls<'l> {
                 Ok(Err(Error::Api(status))) if status.message.contains("denied the request") => {
                     self.answered.set(self.answered.get() + 1);
                 }
+                Ok(Ok(_)) => self.failed.borrow_mut().push("nobody was asked".to_owned()),
                 other => self.failed.borrow_mut().push(format!("{other:?}")),
             }
         }

@@ -30,6 +30,13 @@ impl<'l> Meshgate<'l> {
 
     /// The same with more flags.
     pub(crate) async fn with(lab: &'l Lab, config: &str, flags: &[&str]) -> Self {
+        let meshgate = Self::begin(lab, config, flags).await;
+        meshgate.armed().await;
+        meshgate
+    }
+
+    /// Starts one, and waits for nothing.
+    pub(crate) async fn begin(lab: &'l Lab, config: &str, flags: &[&str]) -> Self {
         let meshgate = Self::running(lab, lab.ports().await);
         let folder = lab.folder_of(&meshgate.name);
         let file = folder.join("config.yaml");
@@ -57,7 +64,6 @@ impl<'l> Meshgate<'l> {
             ..Guest::default()
         };
         lab.add(&meshgate.name, &guest).await;
-        meshgate.armed().await;
         meshgate
     }
 

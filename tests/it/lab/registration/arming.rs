@@ -121,7 +121,7 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
         .await
         .unwrap();
     assert!(lab.is_labelled(&orders).await);
-    order.insert(3, version(&namespace));
+    order.insert(5, version(&namespace));
     assert!(order.is_sorted(), "{order:?}");
 
     // Nobody is held up by a meshgate that cannot be called.

@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{CONFIG, INJECT, LABEL, lab, pod};
-use crate::lab::harness::{Lab, Meshgate, PATIENCE, User, WITHOUT_MUTATING_POLICIES};
+use super::{CONFIG, INJECT, LABEL, SECONDS, lab, pod};
+use crate::lab::harness::{Lab, Meshgate, PATIENCE, User, WITHOUT_MUTATING_POLICIES, within};
+use crate::support::process::get;
 
 #[tokio::test]
 async fn labels_follow_annotations_by_a_policy() {
     let lab = lab(&[], &[]).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
-    lab.mirrors().await;
     follow(&lab).await;
     let asked = meshgate.metrics();
     assert!(
@@ -28,12 +28,38 @@ async fn labels_follow_annotations_by_a_policy() {
 async fn labels_follow_annotations_by_a_webhook() {
     let lab = lab(&[], &WITHOUT_MUTATING_POLICIES).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
-    lab.mirrors().await;
     follow(&lab).await;
     not_called_on_what_agrees(&lab, &meshgate).await;
     meshgate.order("kill").await;
     while_nobody_answers(&lab).await;
     uninstall(&lab).await;
+}
+
+/// The API has the policies, and its admission plugin is off: nothing is called armed, and it is said
+/// what to do; labels come a moment later.
+#[tokio::test]
+async fn a_mirror_that_is_not_taken_up_is_told() {
+    let lab = lab(&[], &WITHOUT_MUTATING_POLICIES[1..]).await;
+    let meshgate = Meshgate::begin(&lab, CONFIG, &[]).await;
+    within(SECONDS, "it says what to do", async || {
+        let log = meshgate.log();
+        let mut lines = log.lines().filter(|line| line.contains("ERROR"));
+        lines
+            .any(|line| line.contains("--mirror=webhook"))
+            .then_some(())
+    })
+    .await;
+    let ready = get(meshgate.probes, "/readyz?verbose");
+    assert!(
+        ready.contains("labels of new namespaces come late; 4 of 4 entries are armed"),
+        "{ready}"
+    );
+    let late = lab.namespace("late", &[], &[(INJECT, "enabled")]).await;
+    within(SECONDS, "it is labelled all the same", async || {
+        lab.is_labelled(&late).await.then_some(())
+    })
+    .await;
+    meshgate.uninstall().await;
 }
 
 /// As a person does it, each step seen at once.

@@ -45,12 +45,14 @@ pub(super) async fn lab(more: &[&'static str], api_server_flags: &[&str]) -> Lab
 }
 
 /// The paths of all that is written where namespaces are labelled by a policy, in order.
-pub(super) fn paths() -> [String; 7] {
+pub(super) fn paths() -> [String; 9] {
     let of = |rest: &str| format!("{ADMISSION}/{rest}");
     [
         ROLE.to_owned(),
         of("mutatingadmissionpolicies/namespaces.meshgate.io"),
         of("mutatingadmissionpolicybindings/namespaces.meshgate.io"),
+        of("mutatingadmissionpolicies/in-force.namespaces.meshgate.io"),
+        of("mutatingadmissionpolicybindings/in-force.namespaces.meshgate.io"),
         gate(),
         check(),
         of("validatingadmissionpolicies/guard.meshgate.io"),
@@ -120,18 +122,6 @@ impl Lab {
     pub(super) async fn is_labelled(&self, namespace: &str) -> bool {
         let object = self.get(&format!("/api/v1/namespaces/{namespace}")).await;
         object.is_some_and(|object| object["metadata"]["labels"].get(LABEL).is_some())
-    }
-
-    /// Waits until the API server uses the mirror, which it takes up from a cache of its own.
-    pub(super) async fn mirrors(&self) {
-        let metadata = json!({"generateName": "dry-", "annotations": {INJECT: "enabled"}});
-        let object = json!({"metadata": metadata});
-        within(SECONDS, "the mirror is in force", async || {
-            let seen = self.create("/api/v1/namespaces?dryRun=All", &object).await;
-            let seen = seen.unwrap();
-            seen["metadata"]["labels"].get(LABEL).map(drop)
-        })
-        .await;
     }
 
     /// Everything of ours that is in the cluster, labels included.

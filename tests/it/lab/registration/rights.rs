@@ -45,7 +45,6 @@ async fn fails(lab: &Lab) -> String {
 async fn an_uninstall_without_a_right_says_which_and_leaves_no_glass_broken() {
     let lab = lab(&[], &[]).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
-    lab.mirrors().await;
     meshgate.order("stop").await;
     lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
 
