@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::load::Load;
-use crate::lab::harness::{Lab, Network, Options, PATIENCE, within};
+use crate::lab::harness::{Lab, Network, Options, PATIENCE, pod, within};
+
+/// More than the API server keeps idle connections for one entry (25).
+const AT_ONCE: usize = 50;
 
 /// Whose replicas are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +167,32 @@ impl Scene {
         Load::start(&self.lab, &self.namespace, requires).await
     }
 
+    /// How many calls of webhooks the API server went on without.
+    pub(super) async fn fail_opens(&self) -> u64 {
+        let request = hyper::Request::get("/metrics").body(Vec::new()).unwrap();
+        let metrics = self.lab.client().await.request_text(request).await.unwrap();
+        let name = "apiserver_admission_webhook_fail_open_count{";
+        let counts = metrics.lines().filter(|line| line.starts_with(name));
+        let counts = counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+        counts.sum()
+    }
+
+    /// Until nothing is left that leads to a replica that is gone: calls that began before it was known, and
+    /// idle connections of the API server's, each of which fails one call. So many creates at once that
+    /// all of them are met, until all is well.
+    pub(super) async fn forgets(&self) {
+        let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", self.namespace);
+        let pod = pod(&[], &[]);
+        within(PATIENCE, "nothing leads to what is gone", async || {
+            let before = self.fail_opens().await;
+            let creates = (0..AT_ONCE).map(|_| self.lab.create(&path, &pod));
+            let all = join_all(creates).await;
+            let is_well = all.iter().all(Result::is_ok) && self.fail_opens().await == before;
+            is_well.then_some(())
+        })
+        .await;
+    }
+
     /// The endpoints of the subject's Service.
     pub(super) async fn endpoints(&self) -> Vec<Endpoint> {
         let (namespace, service) = self.subject.place();
@@ -205,13 +235,19 @@ impl Scene {
         .await
     }
 
-    /// Waits until this one is no endpoint that anybody would call; returns how long that took.
+    /// Waits until this one is no endpoint that anybody would call, and kube-proxy leads nobody there; returns
+    /// how long that took.
     pub(super) async fn is_withdrawn(&self, replica: &Endpoint, limit: Duration) -> Duration {
         let begin = Instant::now();
         within(limit, "the endpoint is gone", async || {
             let all = self.endpoints().await;
             let mut same = all.iter().filter(|other| other.address == replica.address);
             same.all(|other| !other.is_ready).then_some(())
+        })
+        .await;
+        within(PATIENCE, "kube-proxy knows that it is gone", async || {
+            let answer = self.lab.order(&format!("routes {}", replica.address)).await;
+            (answer["leads"] == false).then_some(())
         })
         .await;
         begin.elapsed()

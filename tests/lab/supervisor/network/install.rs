@@ -121,7 +121,8 @@ fn is_armed(plane: &ControlPlane) -> Result<bool> {
     Ok(policies.len() >= 4 && policies.iter().all(|policy| *policy == "Fail"))
 }
 
-/// PEM in a YAML string: each line end is `\n`.
+/// PEM in a YAML string: each line end is `\n`. No PEM has a `$`: what was filled in is not taken for a
+/// place.
 fn with_certificates(objects: &str, host: &str) -> Result<String> {
     #[expect(
         clippy::disallowed_methods,
@@ -138,8 +139,8 @@ fn with_certificates(objects: &str, host: &str) -> Result<String> {
     let issued = authority.issue(&request, now)?;
     let quoted = |pem: &str| pem.replace('\n', "\\n");
     Ok(objects
-        .replace("\"CA\"", &format!("\"{}\"", quoted(&authority.cert_pem())))
-        .replace("CERTIFICATE", &quoted(&issued.cert_pem))
-        .replace("KEY", &quoted(&issued.key_pem))
-        .replace("BUNDLE", &STANDARD.encode(authority.cert_pem())))
+        .replace("${CA}", &quoted(&authority.cert_pem()))
+        .replace("${CERTIFICATE}", &quoted(&issued.cert_pem))
+        .replace("${KEY}", &quoted(&issued.key_pem))
+        .replace("${BUNDLE}", &STANDARD.encode(authority.cert_pem())))
 }

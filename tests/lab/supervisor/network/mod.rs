@@ -224,11 +224,16 @@ fn launch(plane: &ControlPlane, program: PathBuf, args: Vec<String>) -> Result<L
 
 /// Runs it to its end, which must be a good one.
 fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+/// The same; returns what it printed.
+fn output(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("cannot start {command:?}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{command:?} ended with {}: {}", output.status, said.trim());
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `cut NODE`, `mend NODE` | its link to everybody else is down, without a word to anybody |
 //! | `blind ADDRESS`, `unblind ADDRESS` | the pod with this address no longer reaches the API server; nobody tells it |
+//! | `routes ADDRESS` | answers `{"leads": true}` while kube-proxy leads anybody to the pod with this address |
 //! | `freeze NAMESPACE/POD`, `thaw …`, `murder …` | SIGSTOP, SIGCONT, SIGKILL for the pod's program |
 //! | `install injector`, `install plain` | a stand-in for Linkerd's injector, a fail-closed webhook to compare with |
 //! | `fill NODE`, `empty NODE` | the disk of its logs, of `node3` only |
@@ -17,11 +18,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::install::install;
-use super::{SMALL_DISK, run};
+use super::{SMALL_DISK, output, run};
 use crate::control_plane::ControlPlane;
 
 /// What is said, if it is an order of these.
 pub(crate) fn answer(plane: &ControlPlane, verb: &str, what: &str) -> Option<Result<Value>> {
+    if verb == "routes" {
+        return Some(routes(plane, what));
+    }
     let done = match verb {
         "cut" => link(what, "down"),
         "mend" => link(what, "up"),
@@ -36,6 +40,13 @@ pub(crate) fn answer(plane: &ControlPlane, verb: &str, what: &str) -> Option<Res
         _ => return None,
     };
     Some(done.map(|()| json!({})))
+}
+
+/// By the rules as they are, which come some time after the endpoints that they are made from.
+fn routes(plane: &ControlPlane, address: &str) -> Result<Value> {
+    let mut nft = Command::new(plane.lab.join("bin/nft"));
+    let rules = output(nft.args(["list", "table", "ip", "kube-proxy"]))?;
+    Ok(json!({"leads": rules.contains(&format!(" {address} . "))}))
 }
 
 fn link(node: &str, state: &str) -> Result<()> {
