@@ -104,6 +104,8 @@ pub struct Settings {
     pub failure_policy: FailurePolicy,
     /// meshgate's own namespace, excluded as well.
     pub namespace: String,
+    /// UID of that namespace, if it is known: it owns the [`OWNER`].
+    pub namespace_uid: Option<String>,
     /// UID of the [`OWNER`]; without it the objects have no owner.
     pub owner_uid: Option<String>,
     /// Who makes the guarantee.
@@ -123,6 +125,7 @@ impl Settings {
             inject_ca_from: None,
             failure_policy: FailurePolicy::Ignore,
             namespace: namespace.to_owned(),
+            namespace_uid: None,
             owner_uid: None,
             enforcement: Enforcement::Webhook,
             mirror: MirrorForm::Policy,
@@ -233,7 +236,7 @@ impl fmt::Display for Note {
 /// [`Enforcement::Policy`] the policies as well, and what proves that they are in force.
 pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
     let mut rendered = Rendered {
-        objects: vec![owner()],
+        objects: vec![owner(settings)],
         ..Rendered::default()
     };
     rendered
@@ -258,12 +261,22 @@ impl Rendered {
 /// The [`OWNER`]: a role without rights. What it owns is collected within a second of its
 /// deletion, with no meshgate running (case 77). The chart brings it too, and [`OURS`] is a label that
 /// Helm says something else about: both writing it would stop the next upgrade with a conflict. So it is
-/// found by its name alone.
-pub fn owner() -> Value {
+/// found by its name alone. Our namespace owns it: where that goes and nobody of us lives to see it, the
+/// registration goes as well.
+pub fn owner(settings: &Settings) -> Value {
+    let mut metadata = json!({"name": OWNER, "labels": names()});
+    if let Some(uid) = &settings.namespace_uid {
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "name": settings.namespace,
+            "uid": uid,
+        }]);
+    }
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": OWNER, "labels": names()},
+        "metadata": metadata,
         "rules": [],
     })
 }

@@ -171,7 +171,7 @@ impl Keeper {
     async fn leave(&mut self) {
         let context = Arc::clone(&self.context);
         let namespace = &context.form.settings.namespace;
-        if let Ok(Home::Terminating) = observe::home(&context.client, namespace).await {
+        if let Ok((Home::Terminating, _)) = observe::home(&context.client, namespace).await {
             loop {
                 match self.look(&mut None).await {
                     Ok(Next::Now) => {}
@@ -214,13 +214,12 @@ impl Keeper {
             let home = (settings.namespace.as_str(), has_fleet);
             *wake = Some(Wake::new(&client, home, &served));
         }
-        let mut wanted = render::registration(&self.context.injectors, &settings).objects;
-        let ids: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
+        let named = render::registration(&self.context.injectors, &settings).objects;
+        let ids: Vec<Id> = named.iter().filter_map(Id::of).collect();
         let observed = self.observe(&served, &ids, &settings).await?;
-        if let Some(uid) = observed.owner_uid() {
-            settings.owner_uid = Some(uid.to_owned());
-            wanted = render::registration(&self.context.injectors, &settings).objects;
-        }
+        settings.owner_uid = observed.owner_uid().map(str::to_owned);
+        settings.namespace_uid.clone_from(&observed.home_uid);
+        let wanted = render::registration(&self.context.injectors, &settings).objects;
         let proof = render::reach::proof(&settings);
         let force = policies::proof(&observed, &wanted).filter(|_| policies::are_wanted(&wanted));
         let progress = self.progress(&proof, force.as_deref());
@@ -272,8 +271,9 @@ impl Keeper {
     ) -> Result<Observed, CallError> {
         let client = self.context.client.clone();
         let mut observed = observe::objects_of(&client, served, ids).await?;
-        let home = observe::home(&client, &settings.namespace).await?;
+        let (home, uid) = observe::home(&client, &settings.namespace).await?;
         observed.home = self.note_home(home);
+        observed.home_uid = uid;
         let now = (self.context.form.certificates.clock)();
         observed.note_covered(settings.ca_bundle.as_deref(), now);
         self.look_at_fleet(&settings.namespace).await?;

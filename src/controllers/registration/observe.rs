@@ -70,19 +70,25 @@ async fn get(client: &Client, id: &Id) -> Result<Option<Value>, CallError> {
     Ok(found.map(|object| serde_json::to_value(object).unwrap_or_default()))
 }
 
-/// Reads the state of our own namespace.
+/// Reads the state of our own namespace, and its UID if it is there.
 ///
 /// # Errors
 /// The API server cannot be asked.
-pub(super) async fn home(client: &Client, namespace: &str) -> Result<Home, CallError> {
+pub(super) async fn home(
+    client: &Client,
+    namespace: &str,
+) -> Result<(Home, Option<String>), CallError> {
     let api: Api<Namespace> = Api::all(client.clone());
     let what = || format!("cannot read namespace {namespace}");
     let found = call(what, api.get_metadata_opt(namespace)).await?;
-    Ok(match found.map(|found| found.metadata.deletion_timestamp) {
-        None => Home::Missing,
-        Some(None) => Home::Active,
-        Some(Some(_)) => Home::Terminating,
-    })
+    let Some(metadata) = found.map(|found| found.metadata) else {
+        return Ok((Home::Missing, None));
+    };
+    let home = match metadata.deletion_timestamp {
+        None => Home::Active,
+        Some(_) => Home::Terminating,
+    };
+    Ok((home, metadata.uid))
 }
 
 /// Reads whether the serving replicas have this configuration.

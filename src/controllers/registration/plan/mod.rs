@@ -39,6 +39,8 @@ pub(super) struct Observed {
     pub(super) objects: BTreeMap<Id, Value>,
     /// Our own namespace.
     pub(super) home: Home,
+    /// Its UID, if it is there.
+    pub(super) home_uid: Option<String>,
     /// Values of `caBundle` in what is live whose CAs are all in the wanted one, as far as they have
     /// not expired.
     pub(super) covered: BTreeSet<String>,

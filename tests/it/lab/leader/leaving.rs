@@ -2,6 +2,7 @@
 
 use super::{CONFIG, HOME, SOON, UNREACHED, lab, leads, written};
 use crate::lab::harness::{Control, Lab, PATIENCE, within};
+use crate::lab::registration;
 
 async fn follows(control: &Control<'_>) {
     within(PATIENCE, "it follows", async || {
@@ -43,6 +44,22 @@ async fn a_leader_that_is_stopped_with_its_namespace_withdraws_before_it_ends() 
     delete_home(&lab).await;
     leader.order("stop").await;
     assert_eq!(lab.remains().await, [""; 0]);
+}
+
+/// Nobody lives who could: the garbage collector does it.
+#[tokio::test]
+async fn a_namespace_that_goes_takes_the_registration_along_when_everybody_is_dead() {
+    let lab = registration::lab(&["kube-controller-manager"], &[]).await;
+    lab.ensure_namespace(HOME).await;
+    let leader = Control::start(&lab, "leader", CONFIG, &[UNREACHED]).await;
+    leads(PATIENCE, &[&leader]).await;
+    written(&lab).await;
+    leader.order("kill").await;
+    delete_home(&lab).await;
+    within(PATIENCE, "nothing remains", async || {
+        lab.remains().await.is_empty().then_some(())
+    })
+    .await;
 }
 
 /// In a namespace that goes nobody can lead any more who did not before.
