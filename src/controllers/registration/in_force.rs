@@ -93,6 +93,7 @@ impl Subject {
 #[derive(Debug, Default)]
 pub(super) struct InForce {
     proved: Option<(String, Instant)>,
+    trying: Option<String>,
     failures: u32,
     due: Option<Instant>,
     told: bool,
@@ -108,6 +109,17 @@ impl InForce {
     pub(super) fn settles(&self, proof: &str) -> Option<Instant> {
         let (own, since) = self.proved.as_ref()?;
         (own == proof).then(|| *since + SETTLE)
+    }
+
+    /// Another proof is tried at once, and told of anew.
+    fn turn_to(&mut self, proof: &str) {
+        if self.trying.as_deref() != Some(proof) {
+            *self = Self {
+                proved: self.proved.take(),
+                trying: Some(proof.to_owned()),
+                ..Self::default()
+            };
+        }
     }
 
     /// When to try again.
@@ -135,6 +147,7 @@ impl InForce {
         if let Some(settles) = self.settles(proof) {
             return Some(if settles > now { settles } else { now + RESYNC });
         }
+        self.turn_to(proof);
         if self.due(now) > now {
             return Some(self.due(now));
         }
@@ -146,7 +159,10 @@ impl InForce {
             }
             Err(why) => {
                 if self.failed(Instant::now()) {
-                    let advice = subject.advice();
+                    let advice = match why {
+                        Unproved::NotYet => subject.advice(),
+                        Unproved::Failed(_) => "",
+                    };
                     tracing::error!("it is not known whether {subject} in force: {why}{advice}");
                 }
                 Some(self.due(now))
@@ -200,6 +216,11 @@ mod tests {
         let told: Vec<bool> = (0..8).map(|_| force.failed(now)).collect();
         assert_eq!(told.iter().filter(|told| **told).count(), 1);
         assert_eq!(force.due(now), now + LONGEST_PAUSE);
+        force.turn_to("b");
+        assert!(force.due(now) == now && !force.is_late());
+        force.failed(now);
+        force.turn_to("b");
+        assert!(force.due(now) > now);
         force.succeeded("a", now);
         assert!(force.is_proved("a") && !force.is_proved("b"));
         assert_eq!(force.settles("a"), Some(now + SETTLE));

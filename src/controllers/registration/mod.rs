@@ -218,11 +218,12 @@ impl Keeper {
         let ids: Vec<Id> = named.iter().filter_map(Id::of).collect();
         let observed = self.observe(&served, &ids, &settings).await?;
         settings.owner_uid = observed.owner_uid().map(str::to_owned);
-        settings.namespace_uid.clone_from(&observed.home_uid);
+        settings.namespace_uid = observed.owning_uid().map(str::to_owned);
         let wanted = render::registration(&self.context.injectors, &settings).objects;
         let proof = render::reach::proof(&settings);
         let force = policies::proof(&observed, &wanted).filter(|_| policies::are_wanted(&wanted));
-        let progress = self.progress(&proof, force.as_deref());
+        let mirror = mirrored::proof(&wanted);
+        let progress = self.progress(&proof, force.as_deref(), mirror);
         let plan = plan::plan(&observed, &wanted, progress);
         self.note_plan(&plan);
         let mut next = self.note_glass(&observed, Instant::now() + RESYNC);
@@ -243,7 +244,7 @@ impl Keeper {
             return Ok(Next::By(next));
         }
         let written = force.filter(|proof| policies::is_written(&observed, proof));
-        let mirror = mirrored::proof(&wanted).filter(|_| mirrored::is_written(&observed, &wanted));
+        let mirror = mirror.filter(|_| mirrored::is_written(&observed, &wanted));
         let proofs = (written.as_deref(), mirror);
         let Some(due) = self.prove(proofs, &settings.namespace).await else {
             return Ok(Next::Now);
@@ -297,10 +298,12 @@ impl Keeper {
         settings
     }
 
-    fn progress(&self, proof: &str, force: Option<&str>) -> Progress {
-        let settles = force.and_then(|force| self.in_force.settles(force));
+    fn progress(&self, proof: &str, force: Option<&str>, mirror: Option<&str>) -> Progress {
+        let has_settled =
+            |of: &InForce, proof| of.settles(proof).is_some_and(|at| at <= Instant::now());
         Progress {
-            in_force: settles.is_some_and(|at| at <= Instant::now()),
+            in_force: force.is_some_and(|force| has_settled(&self.in_force, force)),
+            mirror_in_force: mirror.is_none_or(|mirror| has_settled(&self.mirror, mirror)),
             now: wall_clock(),
             labelled: *self.labelled.borrow(),
             reached: self.reach.is_proven(proof),
@@ -362,6 +365,7 @@ impl Keeper {
                 self.withdrawn = true;
                 self.armed = false;
                 self.reach = Reach::default();
+                self.mirror = InForce::default();
             }
             Home::Active if self.withdrawn => {
                 tracing::info!(

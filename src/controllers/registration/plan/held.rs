@@ -51,8 +51,11 @@ impl Plan {
             let live = observed.objects.get(&id);
             if live.is_some_and(is_broken) {
                 self.leave_alone(id, observed, object);
-            } else if id.kind == Kind::ClusterRole && live.is_none() {
-                self.actions.push(apply(id, object.clone(), None));
+            } else if id.kind == Kind::ClusterRole {
+                // One that names a namespace of before is about to be collected, with all that it owns.
+                if !live.is_some_and(|live| contains(live, object)) {
+                    self.actions.push(apply(id, object.clone(), live));
+                }
             } else if observed.owner_uid().is_some()
                 && (entries::prove_reach(object) || live.is_some_and(entries::is_any_armed))
             {

@@ -1,7 +1,7 @@
 //! What is to be written next, from what there is and what is wanted. Pure and level-based: asked
 //! again after every write, until there is nothing left to do.
 //!
-//! The order at the start: our namespace, the owner, the mirror, (labels of existing namespaces,
+//! The order at the start: our namespace, the owner, the mirror and what proves it, (labels of existing namespaces,
 //! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
 //! there already is put right at any time; the order is that of creation.
 //!
@@ -63,6 +63,20 @@ impl Observed {
     }
 }
 
+/// Annotation of what an Argo CD Application has brought.
+const ARGO: &str = "argocd.argoproj.io/tracking-id";
+
+impl Observed {
+    /// UID of our namespace, if it is to own the owner. Argo CD takes what has an owner for somebody else's: it
+    /// would leave the owner, and a closed gate, when its Application is deleted (`GetManagedLiveObjs` of
+    /// gitops-engine).
+    pub(super) fn owning_uid(&self) -> Option<&str> {
+        let owner = self.objects.get(&owner());
+        let is_argo = owner.is_some_and(|owner| !owner["metadata"]["annotations"][ARGO].is_null());
+        self.home_uid.as_deref().filter(|_| !is_argo)
+    }
+}
+
 fn owner() -> Id {
     Id {
         kind: Kind::ClusterRole,
@@ -103,6 +117,8 @@ pub(super) struct Progress {
     pub(super) replicas: Replicas,
     /// The policies that are wanted are in force as they are there, and have been for a while.
     pub(super) in_force: bool,
+    /// The mirror is, where it is a policy.
+    pub(super) mirror_in_force: bool,
     /// What time it is.
     pub(super) now: Timestamp,
 }
@@ -235,6 +251,11 @@ fn left_over(
     let is_everywhere = progress.replicas == Replicas::Equal;
     let is_all = is_everywhere && missing(observed, wanted).is_empty();
     let mut stale = stale(observed, wanted);
+    // Another mirror labels namespaces until the one that is wanted is known to.
+    stale.retain(|action| {
+        let is_mirror = matches!(action, Action::Delete { id } if id.name == MIRROR);
+        progress.mirror_in_force || !is_mirror
+    });
     if is_all && progress.is_guaranteed(by_policy) {
         return stale;
     }

@@ -7,6 +7,7 @@ use super::table::Row;
 
 pub(super) async fn run(scene: &Scene) -> Row {
     let replica = scene.replica_on("node3").await;
+    assert!(scene.leads_to(&replica).await);
     let mut load = scene.load().await;
     load.phase("replica frozen, until its endpoint is gone")
         .await;

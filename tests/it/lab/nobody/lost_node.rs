@@ -8,6 +8,7 @@ use super::table::Row;
 /// `limit` is how long the cluster may take to know of it.
 pub(super) async fn run(scene: &Scene, limit: Duration) -> Row {
     let replica = scene.replica_on("node3").await;
+    assert!(scene.leads_to(&replica).await);
     let mut load = scene.load().await;
     load.phase("node lost, until its endpoint is gone").await;
     scene.lab.order("cut node3").await;

@@ -235,8 +235,14 @@ impl Scene {
         .await
     }
 
+    /// Whether kube-proxy's rules lead anybody to this one.
+    pub(super) async fn leads_to(&self, replica: &Endpoint) -> bool {
+        let answer = self.lab.order(&format!("routes {}", replica.address)).await;
+        answer["leads"] == true
+    }
+
     /// Waits until this one is no endpoint that anybody would call, and kube-proxy leads nobody there; returns
-    /// how long that took.
+    /// how long the first took.
     pub(super) async fn is_withdrawn(&self, replica: &Endpoint, limit: Duration) -> Duration {
         let begin = Instant::now();
         within(limit, "the endpoint is gone", async || {
@@ -245,12 +251,12 @@ impl Scene {
             same.all(|other| !other.is_ready).then_some(())
         })
         .await;
+        let took = begin.elapsed();
         within(PATIENCE, "kube-proxy knows that it is gone", async || {
-            let answer = self.lab.order(&format!("routes {}", replica.address)).await;
-            (answer["leads"] == false).then_some(())
+            (!self.leads_to(replica).await).then_some(())
         })
         .await;
-        begin.elapsed()
+        took
     }
 
     /// What a replica says on its listener for probes, by way of the API server.

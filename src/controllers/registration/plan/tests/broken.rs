@@ -30,7 +30,7 @@ fn it_is_left_alone_until_then_and_put_back_as_it_was() {
     let open = plan(&cluster.observed, &wanted, at("2026-01-01T00:14:59Z"));
     assert_eq!((open.actions.len(), open.hands_off.len()), (0, 2));
     let live = &cluster.observed.objects[&id(Kind::ValidatingWebhooks, CONFIGURATION)];
-    assert_eq!(entries::armed(&wanted[6], Some(live)), (0, 1));
+    assert_eq!(entries::armed(&wanted[8], Some(live)), (0, 1));
     assert_eq!(
         cluster.settle(&wanted, at("2026-01-01T00:15:00Z")),
         [

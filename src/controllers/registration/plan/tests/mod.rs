@@ -32,6 +32,8 @@ fn wanted_at(url: &str) -> Vec<Value> {
         object(Kind::ClusterRole, OWNER),
         object(Kind::MutatingPolicy, MIRROR),
         object(Kind::MutatingPolicyBinding, MIRROR),
+        object(Kind::MutatingPolicy, in_force::MIRROR_NAME),
+        object(Kind::MutatingPolicyBinding, in_force::MIRROR_NAME),
         object(Kind::ValidatingPolicy, GUARD),
         object(Kind::ValidatingPolicyBinding, GUARD),
         gate,
@@ -129,6 +131,7 @@ const START: Progress = Progress {
     settled: false,
     replicas: Replicas::Equal,
     in_force: false,
+    mirror_in_force: true,
     now: Timestamp::UNIX_EPOCH,
 };
 const LABELLED: Progress = Progress {
@@ -167,6 +170,8 @@ fn the_order_at_the_start() {
             "ClusterRole meshgate",
             "MutatingAdmissionPolicy namespaces.meshgate.io",
             "MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+            "MutatingAdmissionPolicy in-force.namespaces.meshgate.io",
+            "MutatingAdmissionPolicyBinding in-force.namespaces.meshgate.io",
         ]
     );
     assert_eq!(
@@ -358,7 +363,7 @@ fn broken_glass_is_left_alone() {
 fn the_other_mirror_and_what_else_is_stale_goes_once_all_is_in_force() {
     let mut cluster = armed();
     let mut wanted = wanted_at("u");
-    wanted.splice(1..3, [object(Kind::MutatingWebhooks, MIRROR)]);
+    wanted.splice(1..5, [object(Kind::MutatingWebhooks, MIRROR)]);
     let stranger = object(Kind::ClusterRole, "meshgate-chart");
     cluster
         .observed
@@ -371,10 +376,55 @@ fn the_other_mirror_and_what_else_is_stale_goes_once_all_is_in_force() {
     assert_eq!(
         cluster.settle(&wanted, SETTLED),
         [
+            "delete MutatingAdmissionPolicyBinding in-force.namespaces.meshgate.io",
             "delete MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+            "delete MutatingAdmissionPolicy in-force.namespaces.meshgate.io",
             "delete MutatingAdmissionPolicy namespaces.meshgate.io",
         ]
     );
+    // Back again: the webhook labels namespaces until the policy is known to.
+    let unproved = Progress {
+        mirror_in_force: false,
+        ..SETTLED
+    };
+    assert_eq!(cluster.settle(&wanted_at("u"), unproved).len(), 4);
+    assert_eq!(
+        cluster.settle(&wanted_at("u"), SETTLED),
+        ["delete MutatingWebhookConfiguration namespaces.meshgate.io"]
+    );
+}
+
+#[test]
+fn our_namespace_owns_the_owner_but_not_what_argo_cd_has_brought() {
+    let mut cluster = armed();
+    assert_eq!(cluster.observed.owning_uid(), None);
+    cluster.observed.home_uid = Some("1".to_owned());
+    assert_eq!(cluster.observed.owning_uid(), Some("1"));
+    cluster.edit(Kind::ClusterRole, OWNER, |owner| {
+        owner["metadata"]["annotations"] = json!({ (ARGO): "meshgate:rbac/ClusterRole:/meshgate" });
+    });
+    assert_eq!(cluster.observed.owning_uid(), None);
+}
+
+/// Held back, it is only reached; but the owner must not be that of a namespace of before.
+#[test]
+fn the_owner_is_put_right_while_all_else_is_held_back() {
+    let mut cluster = armed();
+    let mut wanted = wanted_at("u");
+    for object in wanted.iter_mut().skip(5) {
+        for entry in entries::entries_mut(object) {
+            entry["rules"] = json!(["other"]);
+        }
+    }
+    wanted[0]["metadata"]["ownerReferences"] = json!([{"uid": "2"}]);
+    let plan = plan(&cluster.observed, &wanted, LABELLED);
+    assert_eq!(plan.hold, Hold::Another);
+    assert_eq!(
+        plan.actions.iter().map(told).next().unwrap(),
+        "ClusterRole meshgate"
+    );
+    cluster.act(&plan.actions);
+    assert!(contains(&cluster.observed.objects[&owner()], &wanted[0]));
 }
 
 #[test]
@@ -382,7 +432,7 @@ fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     let mut cluster = armed();
     cluster.observed.home = Home::Terminating;
     let log = cluster.settle(&wanted_at("u"), SETTLED);
-    assert_eq!(log.len(), 7);
+    assert_eq!(log.len(), 9);
     assert!(
         log[0].starts_with("delete MutatingWebhookConfiguration"),
         "{log:?}"
@@ -391,7 +441,7 @@ fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
         log[1].starts_with("delete ValidatingWebhookConfiguration"),
         "{log:?}"
     );
-    assert_eq!(log[6], "delete ClusterRole meshgate");
+    assert_eq!(log[8], "delete ClusterRole meshgate");
     // And it does not come back by itself.
     cluster.observed.home = Home::Withdrawn;
     assert_eq!(cluster.settle(&wanted_at("u"), SETTLED), [""; 0]);

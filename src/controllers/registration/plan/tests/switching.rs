@@ -51,6 +51,8 @@ fn policies_are_written_first_of_all_and_wait_for_nobody() {
             "ClusterRole meshgate",
             "MutatingAdmissionPolicy namespaces.meshgate.io",
             "MutatingAdmissionPolicyBinding namespaces.meshgate.io",
+            "MutatingAdmissionPolicy in-force.namespaces.meshgate.io",
+            "MutatingAdmissionPolicyBinding in-force.namespaces.meshgate.io",
             "ValidatingAdmissionPolicy a.check.meshgate.io",
             "ValidatingAdmissionPolicyBinding a.check.meshgate.io",
             "ValidatingAdmissionPolicyBinding in-force.meshgate.io",
@@ -280,6 +282,7 @@ proptest! {
                     reached: step.reached,
                     settled: step.waits && (step.by_policy || armed),
                     in_force,
+                    mirror_in_force: step.waits,
                     replicas: Replicas::Equal,
                     now: Timestamp::UNIX_EPOCH,
                 };
