@@ -12,6 +12,7 @@ mod witness;
 use std::time::Duration;
 
 use hyper::Request;
+use kube::Error;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::fresh::Fresh;
@@ -85,6 +86,7 @@ impl Scene<'_> {
     /// A fault that the API server's clients notice; returns when it is ready again.
     async fn api_server_is_away(&self, what: &str, fault: impl Future<Output = ()>) {
         self.load.api_server_answers.set(false);
+        self.load.times_away.set(self.load.times_away.get() + 1);
         let begin = Instant::now();
         fault.await;
         let gone = begin.elapsed();
@@ -106,11 +108,18 @@ impl Scene<'_> {
         self.pods_of_others_are_created().await;
     }
 
+    /// It says so, and reads pods from etcd: it has a connection for each resource, each of which tries
+    /// again in its own time.
     async fn api_server_is_ready(&self) -> bool {
-        let request = Request::get("/readyz").body(Vec::new()).unwrap();
-        let answer = self.lab.client().await.request_text(request);
-        let answer = timeout(Duration::from_secs(1), answer).await;
-        answer.is_ok_and(|answer| answer.is_ok())
+        let asked = async |path: &str| {
+            let request = Request::get(path).body(Vec::new()).unwrap();
+            let answer = self.lab.client().await.request_text(request);
+            timeout(Duration::from_secs(1), answer).await
+        };
+        let says = asked("/readyz").await;
+        let reads = asked("/api/v1/namespaces/default/pods/no-such-pod").await;
+        let is_read = matches!(reads, Ok(Err(Error::Api(status))) if status.code == 404);
+        is_read && says.is_ok_and(|answer| answer.is_ok())
     }
 
     async fn pods_of_others_are_created(&self) {
