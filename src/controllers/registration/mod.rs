@@ -30,7 +30,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::render::{self, FailurePolicy, MirrorForm, REACH_ENTRY, Settings};
+use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
 use super::api::{self, CallError};
 use super::kind::{Id, Kind};
@@ -43,7 +43,6 @@ use self::fleet::{Fleet, Replicas};
 use self::in_force::InForce;
 use self::plan::{Hold, Home, Observed, Plan, Progress};
 use self::reach::Reach;
-use self::telling::url;
 use self::wake::Wake;
 
 /// A look is had at least this often, whatever the watches say.
@@ -429,47 +428,6 @@ impl Keeper {
             .registration_written(id.kind.names().kind, what);
         Ok(None)
     }
-
-    /// Asks the API server to call us, if the entry for that is in place and it is time. True if
-    /// it did, for the first time.
-    async fn try_to_be_reached(
-        &mut self,
-        observed: &Observed,
-        wanted: &[Value],
-        settings: &Settings,
-    ) -> bool {
-        let proof = render::reach::proof(settings);
-        let now = Instant::now();
-        let is_due = self.reach.due(&proof, now) <= now;
-        if self.reach.is_proven(&proof) || !is_due || !has_reach_entry(observed, wanted) {
-            return false;
-        }
-        match reach::attempt(&self.context.client, &settings.namespace, &proof).await {
-            Ok(()) => {
-                tracing::info!(url = url(settings), "the API server has reached meshgate");
-                self.reach.succeeded(&proof);
-                self.unreached.clear();
-                true
-            }
-            Err(why) => {
-                let url = url(settings);
-                // Whatever was said in between: this is what it waits for.
-                let state = format!("not reached at {url}: {why}");
-                self.context.latch.open_with(&state);
-                self.unreached = state;
-                if self.reach.failed(&why, Instant::now()) {
-                    let armed = match self.armed || self.hold == Hold::Another {
-                        true => {
-                            "what is armed stays armed: pods that require an injector are REFUSED"
-                        }
-                        false => "NOT ARMED: pods that require an injector are let through",
-                    };
-                    tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
-                }
-                false
-            }
-        }
-    }
 }
 
 /// Who else has written an object, by their field managers.
@@ -479,20 +437,4 @@ fn managers(object: Option<&Value>) -> String {
     let names = names.filter_map(|one| one["manager"].as_str());
     let others: BTreeSet<&str> = names.filter(|name| *name != api::MANAGER).collect();
     others.into_iter().collect::<Vec<_>>().join(", ")
-}
-
-/// Whether the entry that proves that we are reached is live as it is wanted.
-fn has_reach_entry(observed: &Observed, wanted: &[Value]) -> bool {
-    let name = Value::from(REACH_ENTRY);
-    wanted.iter().any(|object| {
-        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
-        let entries = (
-            terms::entry_of(object, &name),
-            live.and_then(|live| terms::entry_of(live, &name)),
-        );
-        let (Some(entry), Some(live)) = entries else {
-            return false;
-        };
-        contains::contains(live, entry)
-    })
 }

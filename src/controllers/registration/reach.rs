@@ -3,11 +3,15 @@
 use std::time::{Duration, Instant};
 
 use kube::Client;
+use serde_json::Value;
 
+use crate::controllers::kind::Id;
 use crate::controllers::pace::doubled;
-use crate::render::{REACH_LABEL, reach};
+use crate::render::{REACH_ENTRY, REACH_LABEL, Settings, reach};
 
-use super::dry_run;
+use super::plan::{Hold, Observed};
+use super::telling::url;
+use super::{Keeper, contains, dry_run, terms};
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -103,6 +107,65 @@ impl Reach {
         self.told = Some((why.clone(), now));
         true
     }
+}
+
+impl Keeper {
+    /// Asks the API server to call us, if the entry for that is in place and it is time. True if
+    /// it did, for the first time.
+    pub(super) async fn try_to_be_reached(
+        &mut self,
+        observed: &Observed,
+        wanted: &[Value],
+        settings: &Settings,
+    ) -> bool {
+        let proof = reach::proof(settings);
+        let now = Instant::now();
+        let is_due = self.reach.due(&proof, now) <= now;
+        if self.reach.is_proven(&proof) || !is_due || !has_reach_entry(observed, wanted) {
+            return false;
+        }
+        match attempt(&self.context.client, &settings.namespace, &proof).await {
+            Ok(()) => {
+                tracing::info!(url = url(settings), "the API server has reached meshgate");
+                self.reach.succeeded(&proof);
+                self.unreached.clear();
+                true
+            }
+            Err(why) => {
+                let url = url(settings);
+                // Whatever was said in between: this is what it waits for.
+                let state = format!("not reached at {url}: {why}");
+                self.context.latch.open_with(&state);
+                self.unreached = state;
+                if self.reach.failed(&why, Instant::now()) {
+                    let armed = match self.armed || self.hold == Hold::Another {
+                        true => {
+                            "what is armed stays armed: pods that require an injector are REFUSED"
+                        }
+                        false => "NOT ARMED: pods that require an injector are let through",
+                    };
+                    tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Whether the entry that proves that we are reached is live as it is wanted.
+fn has_reach_entry(observed: &Observed, wanted: &[Value]) -> bool {
+    let name = Value::from(REACH_ENTRY);
+    wanted.iter().any(|object| {
+        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
+        let entries = (
+            terms::entry_of(object, &name),
+            live.and_then(|live| terms::entry_of(live, &name)),
+        );
+        let (Some(entry), Some(live)) = entries else {
+            return false;
+        };
+        contains::contains(live, entry)
+    })
 }
 
 #[cfg(test)]

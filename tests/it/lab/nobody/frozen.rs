@@ -13,17 +13,7 @@ pub(super) async fn run(scene: &Scene) -> Row {
         .await;
     scene.lab.order(&format!("freeze {}", replica.pod)).await;
     let took = scene.is_withdrawn(&replica, Duration::from_secs(60)).await;
-    scene.forgets().await;
-    let fail_opens = scene.fail_opens().await;
-    load.phase("after that").await;
-    load.goes_on_for(Duration::from_secs(5)).await;
-    if scene.subject.is_ours() {
-        assert_eq!(
-            scene.fail_opens().await,
-            fail_opens,
-            "nobody waited for the one that is mute"
-        );
-    }
+    scene.goes_on_without(&mut load).await;
     scene.lab.order(&format!("thaw {}", replica.pod)).await;
     load.phase("thawed").await;
     scene.all_ready(3).await;

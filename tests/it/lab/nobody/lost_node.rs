@@ -13,17 +13,7 @@ pub(super) async fn run(scene: &Scene, limit: Duration) -> Row {
     load.phase("node lost, until its endpoint is gone").await;
     scene.lab.order("cut node3").await;
     let took = scene.is_withdrawn(&replica, limit).await;
-    scene.forgets().await;
-    let fail_opens = scene.fail_opens().await;
-    load.phase("after that").await;
-    load.goes_on_for(Duration::from_secs(5)).await;
-    if scene.subject.is_ours() {
-        assert_eq!(
-            scene.fail_opens().await,
-            fail_opens,
-            "nobody waited for the one that is gone"
-        );
-    }
+    scene.goes_on_without(&mut load).await;
     scene.lab.order("mend node3").await;
     load.phase("node back").await;
     scene.all_ready(3).await;

@@ -168,7 +168,7 @@ impl Scene {
     }
 
     /// How many calls of webhooks the API server went on without.
-    pub(super) async fn fail_opens(&self) -> u64 {
+    async fn fail_opens(&self) -> u64 {
         let request = hyper::Request::get("/metrics").body(Vec::new()).unwrap();
         let metrics = self.lab.client().await.request_text(request).await.unwrap();
         let name = "apiserver_admission_webhook_fail_open_count{";
@@ -180,7 +180,7 @@ impl Scene {
     /// Until nothing is left that leads to a replica that is gone: calls that began before it was known, and
     /// idle connections of the API server's, each of which fails one call. So many creates at once that
     /// all of them are met, until all is well.
-    pub(super) async fn forgets(&self) {
+    async fn forgets(&self) {
         let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", self.namespace);
         let pod = pod(&[], &[]);
         within(PATIENCE, "nothing leads to what is gone", async || {
@@ -191,6 +191,17 @@ impl Scene {
             is_well.then_some(())
         })
         .await;
+    }
+
+    /// The phase after a replica is gone, once that is known everywhere: of ours nobody waits for it.
+    pub(super) async fn goes_on_without(&self, load: &mut Load) {
+        self.forgets().await;
+        let before = self.fail_opens().await;
+        load.phase("after that").await;
+        load.goes_on_for(Duration::from_secs(5)).await;
+        if self.subject.is_ours() {
+            assert_eq!(self.fail_opens().await, before, "nobody waited for it");
+        }
     }
 
     /// The endpoints of the subject's Service.

@@ -1,3 +1,4 @@
+mod another;
 mod broken;
 mod switching;
 
@@ -125,6 +126,21 @@ fn verified_by(bundle: &str, mut wanted: Vec<Value>) -> Vec<Value> {
     wanted
 }
 
+/// As wanted, but that entries and mirror select by a label.
+fn selecting(label: &str) -> Vec<Value> {
+    let mut wanted = wanted_at("u");
+    for object in &mut wanted {
+        let terms = json!([{"key": label, "operator": "Exists"}]);
+        if object["metadata"]["name"] == MIRROR {
+            object["spec"] = json!({"label": label});
+        }
+        if let Some(entries) = object["webhooks"].as_array_mut() {
+            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
+        }
+    }
+    wanted
+}
+
 const START: Progress = Progress {
     labelled: false,
     reached: false,
@@ -216,71 +232,6 @@ fn nothing_but_the_owner_is_written_before_its_uid_is_known() {
 fn a_restart_keeps_what_is_armed() {
     let mut cluster = armed();
     assert_eq!(cluster.settle(&wanted_at("u"), LABELLED), [""; 0]);
-}
-
-/// Another address, or another CA: only the entry that nobody else meets has it at first.
-/// The names of entries say little about whom they ask: another configuration may give the same
-/// name to other namespaces.
-#[test]
-fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_itself() {
-    let selecting = |label: &str, more: Option<&str>| {
-        let mut wanted = wanted_at("u");
-        for object in &mut wanted {
-            let Some(entries) = object["webhooks"].as_array_mut() else {
-                continue;
-            };
-            let terms = json!([{"key": label, "operator": "Exists"}]);
-            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
-            entries.extend(more.map(|name| entry(name, "u")));
-        }
-        wanted
-    };
-    let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
-    let before = selecting("before", None);
-    cluster.settle(&before, LABELLED);
-    cluster.settle(&before, REACHED);
-    // Somebody else's term stays through all of it.
-    let theirs = json!({"key": "theirs", "operator": "DoesNotExist"});
-    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
-        let terms = &mut live["webhooks"][0]["namespaceSelector"]["matchExpressions"];
-        terms.as_array_mut().unwrap().push(theirs.clone());
-    });
-    let after = selecting("after", Some("new.gate.meshgate.io"));
-    let entry_now = |cluster: &Cluster, kind| {
-        let live = &cluster.observed.objects[&id(kind, CONFIGURATION)];
-        let entry = &live["webhooks"].as_array().unwrap()[..];
-        let entry = entry.iter().find(|entry| entry["name"] != REACH_ENTRY);
-        entry.unwrap().to_string()
-    };
-    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        cluster.settle(&after, LABELLED);
-        let unproved = entry_now(&cluster, kind);
-        assert!(
-            unproved.contains("before") && unproved.contains("Fail"),
-            "{unproved}"
-        );
-    }
-    cluster.settle(&after, REACHED);
-    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        let proved = entry_now(&cluster, kind);
-        assert!(
-            proved.contains("after") && !proved.contains("before"),
-            "{proved}"
-        );
-        let live = &cluster.observed.objects[&id(kind, CONFIGURATION)];
-        let entries = live["webhooks"].as_array().unwrap();
-        assert!(
-            entries.iter().all(|entry| entry["failurePolicy"] == "Fail"),
-            "{live}"
-        );
-        assert!(
-            entries
-                .iter()
-                .any(|entry| entry["name"] == "new.gate.meshgate.io")
-        );
-    }
-    assert!(entry_now(&cluster, Kind::MutatingWebhooks).contains("theirs"));
 }
 
 #[test]
@@ -406,27 +357,6 @@ fn our_namespace_owns_the_owner_but_not_what_argo_cd_has_brought() {
     assert_eq!(cluster.observed.owning_uid(), None);
 }
 
-/// Held back, it is only reached; but the owner must not be that of a namespace of before.
-#[test]
-fn the_owner_is_put_right_while_all_else_is_held_back() {
-    let mut cluster = armed();
-    let mut wanted = wanted_at("u");
-    for object in wanted.iter_mut().skip(5) {
-        for entry in entries::entries_mut(object) {
-            entry["rules"] = json!(["other"]);
-        }
-    }
-    wanted[0]["metadata"]["ownerReferences"] = json!([{"uid": "2"}]);
-    let plan = plan(&cluster.observed, &wanted, LABELLED);
-    assert_eq!(plan.hold, Hold::Another);
-    assert_eq!(
-        plan.actions.iter().map(told).next().unwrap(),
-        "ClusterRole meshgate"
-    );
-    cluster.act(&plan.actions);
-    assert!(contains(&cluster.observed.objects[&owner()], &wanted[0]));
-}
-
 #[test]
 fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     let mut cluster = armed();
@@ -445,122 +375,6 @@ fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     // And it does not come back by itself.
     cluster.observed.home = Home::Withdrawn;
     assert_eq!(cluster.settle(&wanted_at("u"), SETTLED), [""; 0]);
-}
-
-/// The same order holds for a configuration that takes the place of an armed one: entries that
-/// select by a label are worth nothing where the label is still missing.
-#[test]
-fn another_configuration_waits_for_the_labels_that_it_selects_by() {
-    let selecting = |label: &str| {
-        let mut wanted = wanted_at("u");
-        for object in &mut wanted {
-            let Some(entries) = object["webhooks"].as_array_mut() else {
-                continue;
-            };
-            let terms = json!([{"key": label, "operator": "Exists"}]);
-            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
-        }
-        wanted
-    };
-    let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
-    cluster.settle(&selecting("before"), REACHED);
-    let unlabelled = Progress {
-        labelled: false,
-        ..REACHED
-    };
-    cluster.settle(&selecting("after"), unlabelled);
-    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
-        assert!(live.contains("before"), "{live}");
-    }
-    cluster.settle(&selecting("after"), REACHED);
-    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
-        assert!(!live.contains("before"), "{live}");
-    }
-}
-
-/// As wanted, but that entries and mirror select by a label.
-fn selecting(label: &str) -> Vec<Value> {
-    let mut wanted = wanted_at("u");
-    for object in &mut wanted {
-        let terms = json!([{"key": label, "operator": "Exists"}]);
-        if object["metadata"]["name"] == MIRROR {
-            object["spec"] = json!({"label": label});
-        }
-        if let Some(entries) = object["webhooks"].as_array_mut() {
-            entries[0]["namespaceSelector"] = json!({"matchExpressions": terms});
-        }
-    }
-    wanted
-}
-
-#[test]
-fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes() {
-    let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
-    cluster.settle(&selecting("before"), REACHED);
-    let after = selecting("after");
-    assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
-    let waiting = plan(&cluster.observed, &after, LABELLED);
-    assert!(waiting.hold == Hold::Another && !waiting.mirrored);
-    let gate = id(Kind::MutatingWebhooks, CONFIGURATION);
-    for object in &after {
-        let live = Id::of(object).and_then(|id| cluster.observed.objects.get(&id));
-        let (armed, all) = entries::armed(object, live);
-        assert_eq!(armed, 0, "{all} ask for another");
-    }
-    // Somebody deletes the gate: the entry comes back, without which nobody would ever be reached.
-    cluster.observed.objects.remove(&gate);
-    assert_eq!(cluster.settle(&after, LABELLED).len(), 1);
-    let entries = &cluster.observed.objects[&gate]["webhooks"];
-    assert_eq!(entries.as_array().unwrap().len(), 1);
-    assert_eq!(entries[0]["name"], REACH_ENTRY);
-    // Reached: the mirror, then, with the labels, the rest, armed at once.
-    let unlabelled = Progress {
-        labelled: false,
-        ..REACHED
-    };
-    let log = cluster.settle(&after, unlabelled);
-    assert!(log[0].starts_with("MutatingAdmissionPolicy "), "{log:?}");
-    assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
-    let check = id(Kind::ValidatingWebhooks, CONFIGURATION);
-    let live = |cluster: &Cluster| cluster.observed.objects[&check].to_string();
-    assert!(live(&cluster).contains("before"));
-    let log = cluster.settle(&after, REACHED);
-    assert!(log.iter().all(|line| line.ends_with("Fail")), "{log:?}");
-    assert!(!live(&cluster).contains("before"));
-}
-
-#[test]
-fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
-    let with_webhook = |label: &str| {
-        let mut wanted = selecting(label);
-        let mut mirror = object(Kind::MutatingWebhooks, MIRROR);
-        mirror["webhooks"] = json!([entry(MIRROR, "u")]);
-        mirror["webhooks"][0]["rules"] = json!([label]);
-        wanted.splice(1..3, [mirror]);
-        wanted
-    };
-    let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
-    cluster.settle(&with_webhook("before"), LABELLED);
-    cluster.settle(&with_webhook("before"), REACHED);
-    let after = with_webhook("after");
-    assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
-    let check = id(Kind::ValidatingWebhooks, CONFIGURATION);
-    cluster.observed.objects.remove(&check);
-    let unlabelled = Progress {
-        labelled: false,
-        ..REACHED
-    };
-    assert_eq!(
-        cluster.settle(&after, unlabelled),
-        ["MutatingWebhookConfiguration namespaces.meshgate.io Fail"]
-    );
-    assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
-    assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }
 
 mod fleet;
