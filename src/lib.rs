@@ -13,17 +13,16 @@
 //!
 //! `injector`, `decision`, `render`, `glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
+pub use meshgate_core::{decision, glass, injector, render, yaml};
+
 pub mod admission;
 pub mod certs;
 pub mod cli;
 pub mod cluster;
 pub mod controllers;
-pub mod decision;
-pub mod glass;
-pub mod injector;
+pub mod kube_api;
+pub mod leader;
 pub mod lifecycle;
 pub mod metrics;
-pub mod render;
 pub mod server;
 pub mod telemetry;
-pub mod yaml;

@@ -11,7 +11,7 @@ use crate::cluster::watch;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::Clock;
 use crate::controllers::certificates::args::CertificatesArgs;
-use crate::controllers::lease::{Elector, Place};
+use crate::leader::{Elector, Place};
 use crate::controllers::{self, Context, Form};
 use crate::injector::Injectors;
 use crate::metrics;

@@ -2,7 +2,6 @@
 //!
 //! Knows nothing of HTTP. A new controller is a file or folder here and a row in `ALL`.
 //!
-//! - [`lease`]: which of several processes acts.
 //! - `runner`: runs the controllers, while it is this one.
 //! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
@@ -10,13 +9,9 @@
 //! - [`glass`]: breaks the glass and closes it, for `break-glass`.
 //! - [`removal`]: takes all of it away again, for `uninstall`.
 
-pub mod api;
 pub mod args;
 pub mod certificates;
-pub mod event;
 pub mod glass;
-pub mod kind;
-pub mod lease;
 pub mod namespaces;
 mod pace;
 pub mod registration;
@@ -33,11 +28,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::injector::Injectors;
+use crate::leader::Fenced;
 use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
 
-use self::lease::Fenced;
 use self::trust::Trust;
 
 pub use self::runner::start;
@@ -113,15 +108,6 @@ impl Context {
     pub fn trust(&self) -> watch::Receiver<Option<Trust>> {
         self.trust.subscribe()
     }
-}
-
-/// The clock by which people and objects tell the time. Plans are told it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge where plans, which are pure, get the time from"
-)]
-pub(crate) fn wall_clock() -> jiff::Timestamp {
-    jiff::Timestamp::now()
 }
 
 /// What runs until it is told to stop.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::kind::Id;
+use crate::kube_api::kind::Id;
 
 /// Writes that an object may get in a row without a pause: the start alone takes four.
 const FREE: u32 = 6;
@@ -85,7 +85,7 @@ pub(super) fn doubled(first: Duration, times: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::kind::Kind;
+    use crate::kube_api::kind::Kind;
 
     #[test]
     fn a_fight_is_slowed_down_and_told_once_and_forgotten() {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::Tasks;
 
-use super::lease::{Claim, Fenced};
+use crate::leader::{Claim, Fenced};
 use super::{ALL, Context, Run, registration};
 
 /// One time of holding the claim. What is known of the cluster is known for it alone: afterwards

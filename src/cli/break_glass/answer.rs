@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
-use crate::controllers::api::CallError;
+use crate::kube_api::CallError;
 use crate::controllers::glass::Seen;
-use crate::controllers::kind::Id;
+use crate::kube_api::kind::Id;
 use crate::glass::Note;
 use crate::glass::open::Opened;
 
@@ -138,7 +138,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::kind::Kind;
+    use crate::kube_api::kind::Kind;
 
     fn sentence(note: Option<&str>, changed: usize, problems: usize) -> String {
         let note = note.and_then(Note::parse);

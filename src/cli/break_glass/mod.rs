@@ -12,10 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
 use crate::cluster::watch;
-use crate::controllers::api::own_name;
-use crate::controllers::event::{self, Event};
+use crate::kube_api::own_name;
+use crate::kube_api::event::{self, Event};
 use crate::controllers::glass::{self as act, Seen};
-use crate::controllers::wall_clock;
+use crate::kube_api::wall_clock;
 use crate::glass::{self, Note};
 
 use self::answer::Answer;

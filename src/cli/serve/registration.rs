@@ -7,7 +7,7 @@ use kube::Client;
 use crate::cli::parts::Parts;
 use crate::cluster::Cluster;
 use crate::controllers::certificates::{self, Source};
-use crate::controllers::lease::Claim;
+use crate::leader::Claim;
 use crate::controllers::{self, Context, Form};
 use crate::render::{self, Settings};
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
-use crate::controllers::kind::Id;
+use crate::kube_api::kind::Id;
 use crate::controllers::removal::Found;
 use crate::controllers::removal::installation::{Installation, Piece};
 

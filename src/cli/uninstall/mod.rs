@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use kube::Client;
 
 use crate::cluster::watch;
-use crate::controllers::api::own_name;
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::own_name;
+use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::removal::installation::{self, Extent, Installation};
 use crate::controllers::removal::{self, Found};
 

@@ -27,7 +27,7 @@ use crate::certs::rotation::{self, Step};
 use crate::render;
 
 use super::Context;
-use super::api::CallError;
+use crate::kube_api::CallError;
 use super::pace::doubled;
 use super::trust::Trust;
 

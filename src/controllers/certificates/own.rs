@@ -8,7 +8,7 @@ use crate::certs::bundle::{self, Ca};
 use crate::certs::held::{self, Content};
 use crate::certs::issue::{Authority, IssueError, Request};
 use crate::certs::rotation::{self, Held, Lifetimes, Observed, Registered, Step};
-use crate::controllers::api::CallError;
+use crate::kube_api::CallError;
 
 use super::secret::{Place, Seen};
 

@@ -15,7 +15,7 @@ use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 
 use crate::certs::held::{CAS, CERT, Content, KEY};
-use crate::controllers::api::{CallError, MANAGER, call};
+use crate::kube_api::{CallError, MANAGER, call};
 use crate::render::{OURS, OWNER};
 
 /// The type of a Secret with a certificate and its key.

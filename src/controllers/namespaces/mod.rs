@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::api::{CallError, MANAGER, call};
+use crate::kube_api::{CallError, MANAGER, call};
 use super::pace::doubled;
 
 use self::plan::{Extent, Seen};

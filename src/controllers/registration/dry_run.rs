@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::controllers::api::{CallError, MANAGER, call};
+use crate::kube_api::{CallError, MANAGER, call};
 
 /// Asks to create one with this label. Returns the annotations of what would have been created.
 ///

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::controllers::event::{self, Event};
-use crate::controllers::kind::Id;
-use crate::controllers::wall_clock;
+use crate::kube_api::event::{self, Event};
+use crate::kube_api::kind::Id;
+use crate::kube_api::wall_clock;
 
 use super::Keeper;
 use super::plan::Observed;

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::kind::{Id, Kind};
 use crate::glass;
 use crate::render::{MIRROR, in_force};
 

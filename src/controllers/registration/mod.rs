@@ -32,8 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
-use super::api::{self, CallError};
-use super::kind::{Id, Kind};
+use crate::kube_api::{self, CallError};
+use crate::kube_api::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
 use super::trust::Trust;
 use super::{Context, registration::plan::Action, wall_clock};

@@ -8,9 +8,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::controllers::api::{CallError, call, objects};
-use crate::controllers::kind::{Id, Kind};
-use crate::controllers::wall_clock;
+use crate::kube_api::{CallError, call, objects};
+use crate::kube_api::kind::{Id, Kind};
+use crate::kube_api::wall_clock;
 use crate::render::OURS;
 use crate::render::OWNER;
 

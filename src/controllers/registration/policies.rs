@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::kind::{Id, Kind};
 use crate::glass;
 use crate::render::{self, CONFIGURATION, GUARD, in_force, policy};
 

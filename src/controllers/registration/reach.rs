@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use serde_json::Value;
 
-use crate::controllers::kind::Id;
+use crate::kube_api::kind::Id;
 use crate::controllers::pace::doubled;
 use crate::render::{REACH_ENTRY, REACH_LABEL, Settings, reach};
 

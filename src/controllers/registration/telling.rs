@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::controllers::api::CallError;
-use crate::controllers::event::{self, Event};
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::CallError;
+use crate::kube_api::event::{self, Event};
+use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::pace::doubled;
 use crate::glass;
 use crate::injector::spec::Mode;

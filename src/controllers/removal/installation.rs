@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
 use kube::{Api, Client};
 
-use crate::controllers::api::{CallError, call};
+use crate::kube_api::{CallError, call};
 
 use super::plan::{BY_NAME, HELM, INSTANCE, OURS, PART_OF, Place, SORTS, Sort};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::kind::{Id, Kind};
 use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force, mirror};
 
 /// Objects of these names are ours, whatever became of their labels.
@@ -163,7 +163,7 @@ pub fn unlabel(labels: &BTreeMap<String, String>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::kind::in_order;
+    use crate::kube_api::kind::in_order;
 
     #[test]
     fn webhooks_go_first_and_the_owner_last() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::kind::{Id, Kind};
 use crate::glass::{self, Note};
 use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
 

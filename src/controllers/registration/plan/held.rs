@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::controllers::kind::{Id, Kind};
+use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::registration::{contains::contains, entries, policies, trusting};
 
 use super::{Action, Observed, Plan, apply, is_broken, proving};

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::controllers::kind::{Id, Kind, in_order};
+use crate::kube_api::kind::{Id, Kind, in_order};
 use crate::glass::{self, Note};
 use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
 

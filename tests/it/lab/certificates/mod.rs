@@ -21,7 +21,7 @@ use meshgate::certs::rotation::Lifetimes;
 use meshgate::controllers::certificates::args::names;
 use meshgate::controllers::certificates::own::Own;
 use meshgate::controllers::certificates::{self, Settings, Source};
-use meshgate::controllers::lease::{Claim, Fenced};
+use meshgate::leader::{Claim, Fenced};
 use meshgate::controllers::{self, Context, Form};
 use meshgate::injector::Injectors;
 use meshgate::lifecycle::{Latches, Shutdown, Tasks};

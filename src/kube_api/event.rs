@@ -7,7 +7,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use super::api::{CallError, MANAGER, call};
+use super::{CallError, MANAGER, call};
 use super::kind::Id;
 
 /// Where Events about objects without a namespace are.

@@ -18,7 +18,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::controllers::wall_clock;
+use crate::kube_api::wall_clock;
 use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 

@@ -1,6 +1,9 @@
 //! How the controllers talk to the API server: each call with a deadline, each error as a
 //! sentence.
 
+pub mod event;
+pub mod kind;
+
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::time::Duration;
@@ -9,7 +12,16 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 
-use super::kind::Kind;
+use self::kind::Kind;
+
+/// The clock by which people and objects tell the time. Plans are told it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge where plans, which are pure, get the time from"
+)]
+pub fn wall_clock() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
 
 /// The field manager of everything that we write.
 pub const MANAGER: &str = "meshgate";

@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::controllers::api::{MANAGER, code, said};
+use crate::kube_api::{MANAGER, code, said};
 use crate::render::{OURS, OWNER};
 
 use super::plan::{Answer, Ask, REQUEST_DEADLINE};

@@ -1,0 +1,10 @@
+//! What meshgate decides and what it tells API servers, as pure functions over plain values.
+//!
+//! No async, clock, IO or logging: `Cargo.toml` of this crate has no dependency that could do them.
+#![warn(missing_docs)]
+
+pub mod decision;
+pub mod glass;
+pub mod injector;
+pub mod render;
+pub mod yaml;
