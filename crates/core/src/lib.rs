@@ -6,5 +6,6 @@
 pub mod decision;
 pub mod glass;
 pub mod injector;
+pub mod message;
 pub mod render;
 pub mod yaml;
