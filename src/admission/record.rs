@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::decision::pod::PodView;
+use crate::view::pod::PodView;
 use crate::decision::reason::Reason;
-use crate::decision::{Decision, Verdict};
-use crate::injector::one_line;
+use crate::decision::Decision;
+use crate::decision::verdict::Verdict;
+use crate::text::one_line;
 use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
 
 use super::review::Request;

@@ -9,7 +9,7 @@ use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::pace::doubled;
 use crate::glass;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::render::{self, CONFIGURATION, Enforcement, MIRROR, Settings};
 
 use super::bulletin::News;
