@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::render::BREAK_GLASS;
 
-use crate::kube_api::{self, CallError, MANAGER, call, objects};
 use crate::kube_api::kind::{Id, Kind, in_order};
+use crate::kube_api::{self, CallError, MANAGER, call, objects};
 use crate::render::OURS;
 
 /// Namespaces in one page.
@@ -53,7 +53,7 @@ impl Found {
 /// # Errors
 /// The API server cannot be asked.
 pub async fn find(client: &Client) -> Result<Found, CallError> {
-    let served = api::served(client).await?;
+    let served = kube_api::served(client).await?;
     let mut ids = Vec::new();
     for kind in served
         .iter()
