@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use crate::injector::coverage;
 use crate::injector::keys::Keys;
@@ -13,7 +13,7 @@ use crate::injector::profile::{
     Validator, WebhookName,
 };
 use crate::text::shown;
-use crate::yaml::{Document, Plain};
+use crate::yaml::{Document, List, Placed, Plain};
 
 use super::Result;
 use super::spec::{
@@ -112,19 +112,17 @@ impl<'d> Resolver<'d> {
     }
 
     /// With a minimum of 0 the gate would never wait, and say that it does.
-    fn minimum(&self, minimum: Option<Spanned<Plain<u32>>>) -> Result<u32> {
+    fn minimum(&self, minimum: Option<Placed<Plain<u32>>>) -> Result<u32> {
         match minimum {
-            Some(zero) if zero.value.0 == 0 => {
-                self.refuse(zero.referenced, "found 0, expected 1 or more")
-            }
+            Some(zero) if zero.value.0 == 0 => self.refuse(zero.at, "found 0, expected 1 or more"),
             Some(count) => Ok(count.value.0),
             None => Ok(1),
         }
     }
 
     /// One `*`, at the front: some charts put the release's name before the entry's.
-    fn webhook(&self, name: Spanned<String>) -> Result<WebhookName> {
-        let at = name.referenced;
+    fn webhook(&self, name: Placed<String>) -> Result<WebhookName> {
+        let at = name.at;
         let name = self.filled(name, "the name of a webhook entry")?;
         let rest = name.strip_prefix('*').unwrap_or(&name);
         if rest.is_empty() || rest.contains('*') {
@@ -135,8 +133,8 @@ impl<'d> Resolver<'d> {
     }
 
     /// API servers call paths that begin with `/`; a profile with another would never be found.
-    fn path(&self, path: Spanned<String>) -> Result<String> {
-        let at = path.referenced;
+    fn path(&self, path: Placed<String>) -> Result<String> {
+        let at = path.at;
         let path = self.filled(path, "a path that begins with /")?;
         if path.starts_with('/') {
             return Ok(path);
@@ -148,7 +146,7 @@ impl<'d> Resolver<'d> {
     fn instances(&self, spec: InstancesSpec) -> Result<Instances> {
         let what = "a label of webhook configurations";
         let webhook_labels = self.texts(spec.webhook_labels, what)?;
-        let at = spec.fallback.name.referenced;
+        let at = spec.fallback.name.at;
         let fallback = self.service(spec.fallback, INSTANCE)?;
         let ServiceName { namespace, name } = &fallback;
         if !name.contains(INSTANCE) && !namespace.contains(INSTANCE) {
@@ -180,7 +178,7 @@ impl<'d> Resolver<'d> {
     fn cni(&self, spec: CniSpec) -> Result<Cni> {
         if spec.pod_label.value.is_empty() {
             let problem = "found no label, expected one at least: all pods would be meant";
-            return self.refuse(spec.pod_label.referenced, problem);
+            return self.refuse(spec.pod_label.at, problem);
         }
         let taint = spec.taint.map(|taint| self.filled(taint, "a taint's key"));
         Ok(Cni {
@@ -199,18 +197,15 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    fn injected_sets(
-        &mut self,
-        specs: Spanned<Vec<Spanned<InjectedSpec>>>,
-    ) -> Result<Vec<InjectedSet>> {
+    fn injected_sets(&mut self, specs: List<InjectedSpec>) -> Result<Vec<InjectedSet>> {
         self.count(&specs, MAX_SETS, "set")?;
         let sets = specs.value.into_iter();
         sets.map(|spec| self.injected(spec)).collect()
     }
 
     /// A set that names no container is held by every pod, and would switch the check off.
-    fn injected(&mut self, spec: Spanned<InjectedSpec>) -> Result<InjectedSet> {
-        let (at, spec) = (spec.referenced, spec.value);
+    fn injected(&mut self, spec: Placed<InjectedSpec>) -> Result<InjectedSet> {
+        let (at, spec) = (spec.at, spec.value);
         if spec.sidecar.is_none() && spec.init.is_none() {
             let problem = "this set names no container, expected sidecar, init or both: any pod \
                            would do";
@@ -218,7 +213,7 @@ impl<'d> Resolver<'d> {
         }
         if let (None, Some(images)) = (&spec.sidecar, &spec.not_image) {
             let problem = "found notImage without sidecar, expected both";
-            return self.refuse(images.referenced, problem);
+            return self.refuse(images.at, problem);
         }
         let when = match spec.when {
             Some(terms) => {
@@ -240,8 +235,8 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    fn sidecar(&self, spec: Spanned<SidecarSpec>) -> Result<ContainerName> {
-        let name = |text| self.text(text, spec.referenced, "a container's name");
+    fn sidecar(&self, spec: Placed<SidecarSpec>) -> Result<ContainerName> {
+        let name = |text| self.text(text, spec.at, "a container's name");
         Ok(match spec.value {
             SidecarSpec::Name(exact) => ContainerName::Exact(name(exact)?),
             SidecarSpec::Prefix(spec) => ContainerName::Prefix(name(spec.prefix)?),
@@ -249,7 +244,7 @@ impl<'d> Resolver<'d> {
     }
 
     /// The name of an option that the profile declares.
-    pub(super) fn option(&self, name: Spanned<String>) -> Result<String> {
+    pub(super) fn option(&self, name: Placed<String>) -> Result<String> {
         if self.options.contains_key(&name.value) {
             return Ok(name.value);
         }
@@ -261,6 +256,6 @@ impl<'d> Resolver<'d> {
         };
         let found = shown(&name.value);
         let problem = format_args!("found option \"{found}\", expected {expected}");
-        self.refuse(name.referenced, problem)
+        self.refuse(name.at, problem)
     }
 }

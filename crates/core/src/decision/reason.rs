@@ -59,7 +59,7 @@ pub enum Reason {
     InitMissing,
     /// The object of the review is not a pod (case 8).
     UnreadableObject,
-    /// Nobody could answer: no review, no uid, not JSON (case 10).
+    /// No answer is possible: no review, no uid, not JSON (case 10).
     BadRequest,
 }
 

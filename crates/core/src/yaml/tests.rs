@@ -1,4 +1,4 @@
-//! Documents, their places in the file, and input that nobody would write.
+//! Documents, their places in the file, and input that no person would write.
 
 use serde::Deserialize;
 
