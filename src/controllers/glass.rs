@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::glass::{self, open::Opened};
 use crate::render::{OURS, policy};
 
-use crate::kube_api::{CallError, MANAGER, call, objects};
 use crate::kube_api::kind::{Id, Kind};
+use crate::kube_api::{CallError, MANAGER, call, objects};
 
 /// Writes are tried as often as somebody else is quicker.
 const TRIES: u32 = 8;

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::Tasks;
 
-use crate::leader::{Claim, Fenced};
 use super::{ALL, Context, Run, registration};
+use crate::leader::{Claim, Fenced};
 
 /// One time of holding the claim. What is known of the cluster is known for it alone: afterwards
 /// somebody else may have written.

@@ -7,8 +7,8 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use super::{CallError, MANAGER, call};
 use super::kind::Id;
+use super::{CallError, MANAGER, call};
 
 /// Where Events about objects without a namespace are.
 pub const NAMESPACE: &str = "default";

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
-use crate::kube_api::CallError;
 use crate::controllers::glass::Seen;
-use crate::kube_api::kind::Id;
 use crate::glass::Note;
 use crate::glass::open::Opened;
+use crate::kube_api::CallError;
+use crate::kube_api::kind::Id;
 
 /// The answer for programs.
 #[derive(Debug, Serialize)]

@@ -12,11 +12,11 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
 use crate::cluster::watch;
-use crate::kube_api::own_name;
-use crate::kube_api::event::{self, Event};
 use crate::controllers::glass::{self as act, Seen};
-use crate::kube_api::wall_clock;
 use crate::glass::{self, Note};
+use crate::kube_api::event::{self, Event};
+use crate::kube_api::own_name;
+use crate::kube_api::wall_clock;
 
 use self::answer::Answer;
 use super::output::{self, Format};

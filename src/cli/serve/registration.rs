@@ -7,8 +7,8 @@ use kube::Client;
 use crate::cli::parts::Parts;
 use crate::cluster::Cluster;
 use crate::controllers::certificates::{self, Source};
-use crate::leader::Claim;
 use crate::controllers::{self, Context, Form};
+use crate::leader::Claim;
 use crate::render::{self, Settings};
 
 use super::certificates::Certificates;

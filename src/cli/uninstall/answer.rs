@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
-use crate::kube_api::kind::Id;
 use crate::controllers::removal::Found;
 use crate::controllers::removal::installation::{Installation, Piece};
+use crate::kube_api::kind::Id;
 
 use super::{UninstallArgs, Whole};
 

@@ -10,10 +10,10 @@ use anyhow::{Context, bail};
 use kube::Client;
 
 use crate::cluster::watch;
-use crate::kube_api::own_name;
-use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::removal::installation::{self, Extent, Installation};
 use crate::controllers::removal::{self, Found};
+use crate::kube_api::kind::{Id, Kind};
+use crate::kube_api::own_name;
 
 use self::answer::Answer;
 use super::output::{self, Format};

@@ -27,9 +27,9 @@ use crate::certs::rotation::{self, Step};
 use crate::render;
 
 use super::Context;
-use crate::kube_api::CallError;
 use super::pace::doubled;
 use super::trust::Trust;
+use crate::kube_api::CallError;
 
 use self::own::{Own, Secrets, StepError};
 use self::registered::Watch;

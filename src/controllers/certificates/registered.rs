@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::certs::bundle;
 use crate::certs::rotation::Registered;
-use crate::kube_api::{CallError, call, objects};
-use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::trust::has_same_address;
+use crate::kube_api::kind::{Id, Kind};
+use crate::kube_api::{CallError, call, objects};
 use crate::render::{CONFIGURATION, MIRROR};
 
 /// How the names of our entries end.

@@ -19,8 +19,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::kube_api::{CallError, MANAGER, call};
 use super::pace::doubled;
+use crate::kube_api::{CallError, MANAGER, call};
 
 use self::plan::{Extent, Seen};
 

@@ -5,9 +5,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::kube_api::{CallError, MANAGER, call, objects};
 use crate::controllers::glass;
 use crate::kube_api::kind::Id;
+use crate::kube_api::{CallError, MANAGER, call, objects};
 
 /// Creates our own namespace.
 ///

@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
-use crate::kube_api::kind::{Id, Kind};
 use crate::glass;
+use crate::kube_api::kind::{Id, Kind};
 use crate::render::{MIRROR, in_force};
 
 use super::contains::contains;

@@ -32,11 +32,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
-use crate::kube_api::{self, CallError};
-use crate::kube_api::kind::{Id, Kind};
 use super::pace::{Pace, Turn};
 use super::trust::Trust;
 use super::{Context, registration::plan::Action, wall_clock};
+use crate::kube_api::kind::{Id, Kind};
+use crate::kube_api::{self, CallError};
 
 use self::bulletin::Bulletin;
 use self::fleet::{Fleet, Replicas};

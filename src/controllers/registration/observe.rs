@@ -8,9 +8,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::kube_api::{CallError, call, objects};
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::wall_clock;
+use crate::kube_api::{CallError, call, objects};
 use crate::render::OURS;
 use crate::render::OWNER;
 

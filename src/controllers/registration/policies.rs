@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use crate::kube_api::kind::{Id, Kind};
 use crate::glass;
+use crate::kube_api::kind::{Id, Kind};
 use crate::render::{self, CONFIGURATION, GUARD, in_force, policy};
 
 use super::contains::contains;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use serde_json::Value;
 
-use crate::kube_api::kind::Id;
 use crate::controllers::pace::doubled;
+use crate::kube_api::kind::Id;
 use crate::render::{REACH_ENTRY, REACH_LABEL, Settings, reach};
 
 use super::plan::{Hold, Observed};

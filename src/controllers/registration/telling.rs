@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::kube_api::CallError;
-use crate::kube_api::event::{self, Event};
-use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::pace::doubled;
 use crate::glass;
 use crate::injector::spec::Mode;
+use crate::kube_api::CallError;
+use crate::kube_api::event::{self, Event};
+use crate::kube_api::kind::{Id, Kind};
 use crate::render::{self, CONFIGURATION, Enforcement, MIRROR, Settings};
 
 use super::bulletin::News;

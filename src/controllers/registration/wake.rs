@@ -9,8 +9,8 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 
-use crate::kube_api::objects;
 use crate::kube_api::kind::Kind;
+use crate::kube_api::objects;
 use crate::render::OURS;
 use crate::render::OWNER;
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::render::BREAK_GLASS;
 
-use crate::kube_api::{self, CallError, MANAGER, call, objects};
 use crate::kube_api::kind::{Id, Kind, in_order};
+use crate::kube_api::{self, CallError, MANAGER, call, objects};
 use crate::render::OURS;
 
 /// Namespaces in one page.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::kube_api::kind::{Id, Kind};
 use crate::glass::{self, Note};
+use crate::kube_api::kind::{Id, Kind};
 use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
 
 use super::{Grade, Observed, Row, row, span, time, unknown};

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::kube_api::kind::{Id, Kind};
 use crate::controllers::registration::{contains::contains, entries, policies, trusting};
+use crate::kube_api::kind::{Id, Kind};
 
 use super::{Action, Observed, Plan, apply, is_broken, proving};
 

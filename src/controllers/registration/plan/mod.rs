@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::kube_api::kind::{Id, Kind, in_order};
 use crate::glass::{self, Note};
+use crate::kube_api::kind::{Id, Kind, in_order};
 use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
 
 use super::contains::contains;
