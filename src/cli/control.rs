@@ -13,6 +13,7 @@ use crate::controllers::certificates::Clock;
 use crate::controllers::certificates::args::CertificatesArgs;
 use crate::controllers::{self, Context, Form};
 use crate::injector::Injectors;
+use crate::kube_api;
 use crate::leader::{Elector, Place};
 use crate::metrics;
 use crate::render::{self, Settings};
@@ -150,7 +151,7 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
             port: args.service_port,
         },
     };
-    let clock: Clock = Arc::new(controllers::wall_clock);
+    let clock: Clock = Arc::new(kube_api::wall_clock);
     // By which name it is called, its certificate must have.
     let called = args.webhook_url.as_ref().map(WebhookUrl::host);
     let service = (args.namespace.as_str(), called.unwrap_or(&args.service));

@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::certs::chain;
 use crate::cli::serve::state_and_reason;
 use crate::cluster::watch;
-use crate::controllers::{event, glass, wall_clock};
+use crate::controllers::glass;
 use crate::injector::Injectors;
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{call, objects, served};
+use crate::kube_api::{call, event, objects, served, wall_clock};
 use crate::render::{CONFIGURATION, OURS, OWNER};
 
 use super::report::{Injector, Known, Leader, Observed, Pod, Refusal, Said};

@@ -34,9 +34,9 @@ use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
 use super::pace::{Pace, Turn};
 use super::trust::Trust;
-use super::{Context, registration::plan::Action, wall_clock};
+use super::{Context, registration::plan::Action};
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, CallError};
+use crate::kube_api::{self, CallError, wall_clock};
 
 use self::bulletin::Bulletin;
 use self::fleet::{Fleet, Replicas};
@@ -203,9 +203,9 @@ impl Keeper {
     /// One look, and the writes that it calls for.
     async fn look(&mut self, wake: &mut Option<Wake>) -> Result<Next, CallError> {
         let client = self.context.client.clone();
-        let served = api::served(&client).await?;
+        let served = kube_api::served(&client).await?;
         if self.writers.is_empty() {
-            self.writers = vec![api::own_name(&client).await?];
+            self.writers = vec![kube_api::own_name(&client).await?];
         }
         let mut settings = self.settings(&served);
         if wake.as_ref().is_none_or(|wake| !wake.is_for(&served)) {
@@ -435,6 +435,6 @@ fn managers(object: Option<&Value>) -> String {
     let fields = object.and_then(|object| object["metadata"]["managedFields"].as_array());
     let names = fields.into_iter().flatten();
     let names = names.filter_map(|one| one["manager"].as_str());
-    let others: BTreeSet<&str> = names.filter(|name| *name != api::MANAGER).collect();
+    let others: BTreeSet<&str> = names.filter(|name| *name != kube_api::MANAGER).collect();
     others.into_iter().collect::<Vec<_>>().join(", ")
 }

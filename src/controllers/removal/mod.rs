@@ -53,7 +53,7 @@ impl Found {
 /// # Errors
 /// The API server cannot be asked.
 pub async fn find(client: &Client) -> Result<Found, CallError> {
-    let served = api::served(client).await?;
+    let served = kube_api::served(client).await?;
     let mut ids = Vec::new();
     for kind in served
         .iter()
