@@ -13,7 +13,7 @@
 //!
 //! `injector`, `decision`, `render`, `glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
-pub use meshgate_core::{decision, glass, injector, render, yaml};
+pub use meshgate_core::{decision, glass, injector, message, render, yaml};
 
 pub mod admission;
 pub mod certs;

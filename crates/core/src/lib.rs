@@ -7,5 +7,6 @@ pub mod certs;
 pub mod decision;
 pub mod glass;
 pub mod injector;
+pub mod message;
 pub mod render;
 pub mod yaml;

@@ -11,10 +11,11 @@ use crate::decision::pod::PodView;
 use crate::decision::readiness::EndpointState;
 use crate::decision::reason::Reason;
 use crate::decision::requirement::{self, Claim};
-use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mark, sentence};
+use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mark};
 use crate::injector::rule::{Key, Place};
 use crate::injector::shown;
 use crate::injector::spec::Outcome;
+use crate::message;
 use crate::yaml;
 
 use super::super::output::Exit;
@@ -293,7 +294,7 @@ fn injector(claim: &Claim<'_>, pod: &PodView<'_>, store: &Store, knows_state: bo
         instance: claim.instance().map(str::to_owned),
         requirement,
         rule: claim.rule.number,
-        because: sentence::rule_with_places(claim),
+        because: message::rule_with_places(claim),
         readiness: is_required.then(|| state(claim, store, knows_state)),
         check: is_required.then(|| check(claim, pod)),
     }
@@ -301,7 +302,7 @@ fn injector(claim: &Claim<'_>, pod: &PodView<'_>, store: &Store, knows_state: bo
 
 /// What the check will look for, and what of it is there already and does not count.
 fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
-    let wanted = sentence::wanted_by_check(claim);
+    let wanted = message::wanted_by_check(claim);
     let flaw = match meshed::of(&claim.injector.profile, pod, &claim.marks) {
         Meshed::Yes => return "the pod holds it already".to_owned(),
         Meshed::No(flaw) => flaw,
@@ -352,7 +353,7 @@ fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
             return bare("notInstalled", &why);
         }
     };
-    let mut found = bare(state, &sentence::state(&claim.injector.profile, looked));
+    let mut found = bare(state, &message::state(&claim.injector.profile, looked));
     if let Looked::Endpoints { service, tally, .. } = looked {
         let counted = tally.iter().flat_map(|tally| &tally.endpoints);
         found.endpoints = counted

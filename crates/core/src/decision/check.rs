@@ -2,13 +2,14 @@
 //!
 //! This is the guarantee; readiness plays no part (case 2).
 
+use crate::message::refusal;
+
 use super::findings::{Findings, not_installed};
 use super::mark::Edit;
 use super::meshed::{self, Flaw, Meshed};
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
-use super::sentence::refusal;
 use super::{Decision, Readiness, Verdict};
 
 /// Decides on the final pod, that no exemption covers. Of `readiness` only "not installed"

@@ -2,13 +2,14 @@
 //! only warns.
 
 use crate::injector::spec::Mode;
+use crate::message;
+use crate::message::refusal;
 
 use super::mark::Edit;
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
-use super::sentence::refusal;
-use super::{Decision, Readiness, Verdict, sentence};
+use super::{Decision, Readiness, Verdict};
 
 /// The same from gate and check, so that nobody is told for ever to fix a pod for an injector
 /// that is not there.
@@ -47,7 +48,7 @@ impl<'r, 'a> Findings<'r, 'a> {
         let warnings = requirement
             .warnings
             .iter()
-            .filter_map(sentence::warning)
+            .filter_map(message::warning)
             .collect();
         Self {
             pod,
@@ -81,8 +82,8 @@ impl<'r, 'a> Findings<'r, 'a> {
         message: String,
     ) {
         if claim.mode() == Mode::Warn {
-            let warning = sentence::would_refuse(claim.name(), &message);
-            self.warnings.push(sentence::bounded(warning));
+            let warning = message::would_refuse(claim.name(), &message);
+            self.warnings.push(message::bounded(warning));
             self.warned = self.warned.or_else(|| Some((reason, claim.name())));
             return;
         }
@@ -108,13 +109,13 @@ impl<'r, 'a> Findings<'r, 'a> {
         if let Some((verdict, reason, injector, mut message)) = self.blocking {
             if !self.also_blocking.is_empty() {
                 let names = self.also_blocking.join(", ");
-                message.push_str(&sentence::also(verdict, &names));
+                message.push_str(&message::also(verdict, &names));
             }
             return Decision {
                 verdict,
                 reason,
                 injector: Some(injector),
-                message: sentence::bounded(message),
+                message: message::bounded(message),
                 mark: Edit::Keep,
                 ..base
             };

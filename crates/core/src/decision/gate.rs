@@ -1,6 +1,7 @@
 //! The gate: a pod is refused while a required injector is not usable, else marked.
 
 use crate::injector::spec::Mode;
+use crate::message::refusal;
 
 use super::findings::{Findings, not_installed};
 use super::mark::Edit;
@@ -8,7 +9,6 @@ use super::meshed::{self, Meshed};
 use super::pod::PodView;
 use super::reason::Reason;
 use super::requirement::{Claim, Requirement};
-use super::sentence::refusal;
 use super::{Decision, Readiness, Verdict};
 
 /// Decides on a pod that no exemption covers. `readiness` says of a required injector whether it

@@ -1,7 +1,7 @@
 //! What becomes of a pod: total functions over plain values.
 //!
 //! PURE: no async, no clock, no IO, no logging, and nothing of Kubernetes' client. The edges
-//! fetch, this decides, the edges answer. Must not import anything but `injector`.
+//! fetch, this decides, the edges answer. Imports only `injector` and, for what is told, `message`.
 //!
 //! The order (design section 5): [`exemption`], then [`requirement`], then [`gate`] or [`check`].
 
@@ -18,9 +18,8 @@ pub mod pod;
 pub mod readiness;
 pub mod reason;
 pub mod requirement;
-pub mod sentence;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::borrow::Cow;
 
@@ -29,6 +28,7 @@ use self::mark::Edit;
 use self::readiness::Tally;
 use self::reason::Reason;
 use crate::injector::profile::ServiceName;
+use crate::message;
 
 /// What the answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,7 +113,7 @@ impl Decision<'_> {
 
     /// The namespace could not be read: never "nothing is required" (case 21).
     pub fn namespace_unknown(namespace: &str, why: &str) -> Self {
-        let message = sentence::namespace_unknown(namespace, why);
+        let message = message::namespace_unknown(namespace, why);
         Self::refuse(Verdict::Defer, Reason::NamespaceUnknown, message)
     }
 
@@ -122,19 +122,19 @@ impl Decision<'_> {
         Self::refuse(
             Verdict::Defer,
             Reason::NotSynced,
-            sentence::not_synced(namespace),
+            message::not_synced(namespace),
         )
     }
 
     /// A look-up took too long for the caller's timeout (case 20).
     pub fn deadline_exceeded(namespace: &str) -> Self {
-        let message = sentence::deadline_exceeded(namespace);
+        let message = message::deadline_exceeded(namespace);
         Self::refuse(Verdict::Defer, Reason::DeadlineExceeded, message)
     }
 
     /// The object is not a pod (case 8).
     pub fn unreadable(why: &dyn std::fmt::Display) -> Self {
-        let message = sentence::unreadable(why);
+        let message = message::unreadable(why);
         Self::refuse(Verdict::Unreadable, Reason::UnreadableObject, message)
     }
 }

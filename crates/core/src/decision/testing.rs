@@ -9,16 +9,16 @@ use super::{Decision, Readiness, check, gate};
 use crate::injector::Injectors;
 
 /// Texts by key.
-pub(super) type Map<'m> = &'m [(&'m str, &'m str)];
+pub(crate) type Map<'m> = &'m [(&'m str, &'m str)];
 
 /// A configuration with these `injectors:`.
-pub(super) fn injectors(list: &str) -> Injectors {
+pub(crate) fn injectors(list: &str) -> Injectors {
     let text = format!("apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n{list}");
     Injectors::from_yaml("test", text.as_bytes()).unwrap()
 }
 
 /// A namespace with labels and annotations.
-pub(super) fn namespace(
+pub(crate) fn namespace(
     name: &str,
     labels: Map<'_>,
     annotations: Map<'_>,
@@ -33,7 +33,7 @@ pub(super) fn namespace(
     clippy::needless_pass_by_value,
     reason = "callers write json!(…) in place"
 )]
-pub(super) fn pod(annotations: Map<'_>, spec: Value) -> Value {
+pub(crate) fn pod(annotations: Map<'_>, spec: Value) -> Value {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()
         .map(|(key, value)| ((*key).to_owned(), json!(value)))
@@ -50,13 +50,13 @@ pub(super) fn pod(annotations: Map<'_>, spec: Value) -> Value {
 
 /// Which of the two hooks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hook {
+pub(crate) enum Hook {
     Gate,
     Check,
 }
 
 /// Decides on a pod.
-pub(super) fn decide<'a>(
+pub(crate) fn decide<'a>(
     hook: Hook,
     pod: &str,
     namespace: &'a NamespaceView,

@@ -1,7 +1,7 @@
 //! Rules: which keys on a pod and its namespace say that an injector is required.
 //!
 //! The first rule whose terms all hold decides. Evaluated here; described in words by
-//! `decision::sentence`.
+//! `message`.
 
 use std::borrow::Cow;
 use std::fmt;

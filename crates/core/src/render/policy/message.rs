@@ -1,4 +1,4 @@
-//! The sentences of a policy, as CEL: those of `decision::sentence`, for who meets the policy
+//! The sentences of a policy, as CEL: those of `message`, for who meets the policy
 //! alone. One line each: one with a line break, or of more than 5 KiB, would be dropped.
 
 use crate::injector::Injector;

@@ -1,21 +1,25 @@
-//! The sentences: what a person reads in `kubectl describe replicaset` or after `kubectl run`.
+//! What people are told: one sentence each, in `kubectl describe replicaset` or after `kubectl run`.
 //!
-//! One sentence each, none of our jargon: which rule requires which injector, what was looked at,
-//! how many are usable and why the others are not, what to do (design section 5). Values that
-//! others chose are shortened and kept on one line.
+//! Each names the rule and the injector it requires, what meshgate looked at, how many endpoints
+//! are usable, why the others are not, and what to do (design section 5). Values that tenants
+//! chose are shortened and kept on one line.
+//!
+//! `refusal.rs` has the refusals that concern one injector. A policy says the same in CEL, and its
+//! twin file stands beside it.
 
-pub(super) mod refusal;
+pub(crate) mod refusal;
 
 use std::fmt::{self, Write};
 
 use crate::injector::profile::{MeshedSet, Profile};
 use crate::injector::{one_line, shown};
 
-use super::installation::Client;
-use super::meshed;
-use super::pod::PodView;
-use super::requirement::{Claim, Warning};
-use super::{Looked, Verdict};
+use crate::decision::installation::Client;
+use crate::decision::meshed;
+use crate::decision::pod::PodView;
+use crate::decision::readiness::Tally;
+use crate::decision::requirement::{Claim, Warning};
+use crate::decision::{Looked, Verdict};
 
 /// Longest message, in characters. An event holds 1,024 bytes of it, a condition somewhat more.
 const MAX_MESSAGE: usize = 1_000;
@@ -24,7 +28,7 @@ const MAX_MESSAGE: usize = 1_000;
 const MAX_REASON: usize = 200;
 
 /// A message of at most [`MAX_MESSAGE`] characters, on one line.
-pub(super) fn bounded(message: String) -> String {
+pub(crate) fn bounded(message: String) -> String {
     let long = message.chars().nth(MAX_MESSAGE).is_some();
     if !long && !message.contains(char::is_control) {
         return message;
@@ -115,8 +119,8 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
             tally,
             client,
         } => {
-            let usable = tally.map_or(0, super::readiness::Tally::usable);
-            let total = tally.map_or(0, super::readiness::Tally::total);
+            let usable = tally.map_or(0, Tally::usable);
+            let total = tally.map_or(0, Tally::total);
             let mut text = format!("{usable} of {total} endpoints of Service {service} are usable");
             if profile.minimum > 1 {
                 push(
@@ -124,9 +128,7 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
                     format_args!(" and {} are wanted", profile.minimum),
                 );
             }
-            let others = tally
-                .map(super::readiness::Tally::others)
-                .unwrap_or_default();
+            let others = tally.map(Tally::others).unwrap_or_default();
             let fqdn = tally.is_some_and(|tally| tally.ignored_slices > 0);
             let why = match (total, client) {
                 // An injector scaled to zero has an empty slice, whatever its webhook calls.
@@ -176,19 +178,19 @@ pub fn wanted_by_check(claim: &Claim<'_>) -> String {
 }
 
 /// A rule's warning, on one line with the injector's name.
-pub(super) fn warning(warning: &Warning<'_>) -> Option<String> {
+pub(crate) fn warning(warning: &Warning<'_>) -> Option<String> {
     let text = warning.rule.warning(&warning.marks)?;
     let name = &warning.injector.profile.name;
     Some(bounded(format!("{name}: {text}")))
 }
 
 /// What mode `warn` says in place of a refusal.
-pub(super) fn would_refuse(name: &str, message: &str) -> String {
+pub(crate) fn would_refuse(name: &str, message: &str) -> String {
     format!("{name} is in mode warn, so that the pod is admitted; otherwise: {message}")
 }
 
 /// Names that block as well.
-pub(super) fn also(verdict: Verdict, names: &str) -> String {
+pub(crate) fn also(verdict: Verdict, names: &str) -> String {
     match verdict {
         Verdict::Defer => format!("; it waits for {names} too"),
         Verdict::Deny | Verdict::Admit | Verdict::Mark | Verdict::Warn | Verdict::Unreadable => {
@@ -197,7 +199,7 @@ pub(super) fn also(verdict: Verdict, names: &str) -> String {
     }
 }
 
-pub(super) fn namespace_unknown(namespace: &str, why: &str) -> String {
+pub(crate) fn namespace_unknown(namespace: &str, why: &str) -> String {
     let namespace = shown(namespace);
     // An error with an address or a path in it is longer than a value.
     let why = one_line(why, MAX_REASON);
@@ -207,7 +209,7 @@ pub(super) fn namespace_unknown(namespace: &str, why: &str) -> String {
     )
 }
 
-pub(super) fn not_synced(namespace: &str) -> String {
+pub(crate) fn not_synced(namespace: &str) -> String {
     format!(
         "Pod in namespace {} cannot be judged yet: the admission server is starting and has not \
          read the cluster; try again in a few seconds",
@@ -215,7 +217,7 @@ pub(super) fn not_synced(namespace: &str) -> String {
     )
 }
 
-pub(super) fn deadline_exceeded(namespace: &str) -> String {
+pub(crate) fn deadline_exceeded(namespace: &str) -> String {
     format!(
         "Namespace {} could not be read in time, and it says which sidecars the pod requires; try \
          again in a moment",
@@ -223,7 +225,7 @@ pub(super) fn deadline_exceeded(namespace: &str) -> String {
     )
 }
 
-pub(super) fn unreadable(why: &dyn fmt::Display) -> String {
+pub(crate) fn unreadable(why: &dyn fmt::Display) -> String {
     let why = one_line(&why.to_string(), MAX_REASON);
     format!("The object cannot be read as a pod: {why}")
 }

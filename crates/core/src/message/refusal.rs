@@ -21,7 +21,7 @@ fn windows_note(pod: &PodView<'_>) -> &'static str {
 }
 
 /// A required injector has too few usable endpoints, or cannot be connected to.
-pub(in crate::decision) fn not_usable(
+pub(crate) fn not_usable(
     pod: &PodView<'_>,
     namespace: &str,
     claim: &Claim<'_>,
@@ -55,11 +55,7 @@ pub(in crate::decision) fn not_usable(
 }
 
 /// No webhook entry of the injector in the cluster.
-pub(in crate::decision) fn not_installed(
-    pod: &PodView<'_>,
-    namespace: &str,
-    claim: &Claim<'_>,
-) -> String {
+pub(crate) fn not_installed(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
     let profile = &claim.injector.profile;
     let mut entry = match &profile.webhook {
         Some(name) => format!("an entry {}", name.as_str()),
@@ -78,11 +74,7 @@ pub(in crate::decision) fn not_installed(
 }
 
 /// No webhook configuration carries the instance.
-pub(in crate::decision) fn no_instance(
-    pod: &PodView<'_>,
-    namespace: &str,
-    claim: &Claim<'_>,
-) -> String {
+pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
     let instance = shown(claim.instance().unwrap_or_default());
     let labels = claim
         .injector
@@ -101,11 +93,7 @@ pub(in crate::decision) fn no_instance(
 }
 
 /// A value that the injector does not know.
-pub(in crate::decision) fn invalid(
-    pod: &PodView<'_>,
-    namespace: &str,
-    claim: &Claim<'_>,
-) -> String {
+pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
     let name = claim.name();
     let Some(term) = culprit(claim) else {
         return format!(
@@ -139,7 +127,7 @@ fn culprit<'a>(claim: &Claim<'a>) -> Option<&'a Term> {
 }
 
 /// The final pod lacks what the injector adds.
-pub(in crate::decision) fn not_meshed(
+pub(crate) fn not_meshed(
     pod: &PodView<'_>,
     namespace: &str,
     claim: &Claim<'_>,
@@ -187,11 +175,7 @@ pub(in crate::decision) fn not_meshed(
 }
 
 /// Where to look for what the injector did: where it is, not where it usually is.
-pub(in crate::decision) fn see_logs(
-    pod: &PodView<'_>,
-    claim: &Claim<'_>,
-    readiness: &Readiness<'_>,
-) -> String {
+pub(crate) fn see_logs(pod: &PodView<'_>, claim: &Claim<'_>, readiness: &Readiness<'_>) -> String {
     let place = match readiness {
         Readiness::Usable(Looked::Endpoints { service, .. })
         | Readiness::NotUsable(Looked::Endpoints { service, .. }) => &service.namespace,
