@@ -3,6 +3,7 @@
 //! No async, clock, IO or logging: `Cargo.toml` of this crate has no dependency that could do them.
 #![warn(missing_docs)]
 
+pub mod certs;
 pub mod config;
 pub mod decision;
 pub mod glass;
