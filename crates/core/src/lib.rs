@@ -36,6 +36,7 @@
 //! sentences in [`message`]; [`render`], the same rules for the API server to evaluate.
 #![warn(missing_docs)]
 
+pub mod certs;
 pub mod config;
 pub mod decision;
 pub mod glass;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use self::format::{Case, Condition, Decision, Expected, File};
 use crate::hooks::answer::{Verdict, mark_of, with_mark};
 use crate::hooks::{self, Hooks, objects};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 
 /// Fewer cases than there were when this was written are a loss, not a success.
 const FEWEST_CASES: usize = 500;
@@ -30,8 +30,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
 async fn every_case_is_answered_as_it_says() {
     let files = format::files();
     let hooks = Hooks::start(hooks::nowhere()).await;
-    let mut gate = hooks.client(Protocol::H1).await;
-    let mut check = hooks.client(Protocol::H2).await;
+    let mut gate = hooks.client().await;
+    let mut check = hooks.client().await;
     let (mut total, mut passed, mut report) = (0, 0, String::new());
     for file in &files {
         for case in &file.cases {

@@ -1,15 +1,14 @@
-//! When a certificate is to be replaced. Pure.
+//! When a certificate is due for renewal.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::HeldLeaf;
 use crate::certs::bundle::Ca;
-use crate::certs::issue::BACKDATED;
 
-/// The life of a certificate, from when it was issued: certificates of ours begin an hour before
-/// that, which is no part of it.
+use super::{BACKDATED, HeldLeaf};
+
+/// The life of a certificate, from its issue to its end. The time before, [`BACKDATED`], is no part of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     issued: Timestamp,
@@ -49,12 +48,12 @@ impl Life {
     }
 }
 
-/// How long it is from now to then; nothing if then is over.
+/// The time from now to then; zero if then is over.
 pub(super) fn ahead(now: Timestamp, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or_default()
 }
 
-/// A time that lies behind another; the end of all time where there is none.
+/// The later time, at most [`Timestamp::MAX`].
 fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.checked_add(by).unwrap_or(Timestamp::MAX)

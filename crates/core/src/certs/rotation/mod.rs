@@ -1,18 +1,18 @@
-//! What comes next in the life of our CA and of the serving certificate ("leaf"): from what the two
-//! Secrets hold and what is registered, one step. PURE: asked again after every step, by any number
-//! of processes; each step is safe to repeat, to lose, and to do on what somebody saw a while ago.
+//! The next step in the life of meshgate's CA and of its serving certificate ("leaf"), from what the
+//! two Secrets hold and what is registered. Any number of processes may ask after every step. Each step
+//! is safe to repeat, to lose, and to take on an old observation.
 //!
 //! The order of a change of CAs (cases 49 and 50):
 //!
-//! 1. the CA's Secret is written, the new CA in front, every older one that is valid behind it;
-//! 2. that bundle is registered (whoever keeps the registration does it, see [`trusted`]);
-//! 3. once every entry that calls us has had the new CA for [`MARGIN`], the leaf is issued by it;
-//! 4. each replica serves the new leaf once what is registered verifies it ([`super::swap`]);
+//! 1. the leader writes the CA's Secret: the new CA in front, every older valid one behind it;
+//! 2. the registration controller registers that bundle (see [`trusted`]);
+//! 3. once every entry that calls meshgate has had the new CA for [`MARGIN`], it issues the leaf;
+//! 4. each replica serves the new leaf once the registered bundle verifies it ([`super::swap`]);
 //! 5. an older CA leaves the bundle when it has expired: no leaf outlives the CA that issued it.
 
 mod due;
 #[cfg(test)]
-mod interleavings;
+mod interleavings_tests;
 #[cfg(test)]
 mod tests;
 
@@ -25,49 +25,52 @@ use super::bundle::{Ca, MOST, distinct};
 
 use self::due::{Life, ahead};
 
-/// API servers read webhook configurations from caches of their own: what is registered is in
-/// force everywhere after this time.
+/// API servers read webhook configurations from caches of their own. After this time, a change is in
+/// force in all of them.
 pub const MARGIN: Duration = Duration::from_secs(5);
 
-/// What one of the Secrets holds.
+/// Certificates of meshgate begin this much before they are issued: a node's clock may be behind.
+pub const BACKDATED: Duration = Duration::from_secs(60 * 60);
+
+/// The content of one of the Secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held<T> {
     /// There is no such Secret.
     Missing,
-    /// It is damaged, half written or somebody else's: which key, and what was expected there.
+    /// It is damaged, half written or not meshgate's: which key, and the expected content.
     Unusable(String),
-    /// It can be used, as far as its content goes; it may have expired.
+    /// Its content can be used; it may have expired.
     Good(T),
 }
 
-/// What the CA's Secret holds.
+/// The content of the CA's Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldCa {
-    /// The one that issues.
+    /// The CA that issues.
     pub current: Ca,
-    /// `ca.crt`: all that are trusted.
+    /// All CAs in `ca.crt`.
     pub bundle: Vec<Ca>,
 }
 
-/// What the leaf's Secret holds.
+/// The content of the leaf's Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldLeaf {
-    /// From when it is valid.
+    /// The first second at which it is valid.
     pub not_before: Timestamp,
-    /// Until when.
+    /// The last second at which it is valid.
     pub not_after: Timestamp,
     /// The CA that issued it.
     pub issuer: Ca,
-    /// `ca.crt`: all that are trusted.
+    /// All CAs in `ca.crt`.
     pub bundle: Vec<Ca>,
 }
 
-/// What callers trust: the `caBundle` of each webhook entry that calls us.
+/// What callers trust: the `caBundle` of each webhook entry that calls meshgate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registered {
-    /// `None` for an entry without one: it trusts what its system trusts.
+    /// `None` for an entry without a bundle: the API server then uses its system's CAs.
     pub entries: Vec<Option<Vec<Ca>>>,
-    /// For how long this process has seen it as it is.
+    /// How long this process has seen the same bundles.
     pub unchanged_for: Duration,
 }
 
@@ -78,94 +81,94 @@ impl Registered {
         bundles.all(|bundle| bundle.contains(ca))
     }
 
-    /// All CAs that some entry holds.
     fn cas(&self) -> impl Iterator<Item = &Ca> {
         self.entries.iter().flatten().flatten()
     }
 }
 
-/// All that the next step depends on.
+/// Everything that the next step depends on.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// The Secret that only the issuer reads.
+    /// The Secret that only the leader reads.
     pub ca: Held<HeldCa>,
-    /// The Secret that is served from.
+    /// The Secret that serving replicas read.
     pub leaf: Held<HeldLeaf>,
-    /// What callers trust.
+    /// The bundles that callers trust.
     pub registered: Registered,
-    /// How long new certificates are to be valid.
+    /// For new certificates.
     pub lifetimes: Lifetimes,
 }
 
 /// How long new certificates are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// The CA.
+    /// Of a CA.
     pub ca: Duration,
-    /// The leaf; less where its CA ends sooner.
+    /// Of a leaf; shorter where its CA ends sooner.
     pub leaf: Duration,
 }
 
-/// What to do now. A Secret is created only where it is missing and replaced only as it was seen.
+/// One step. A Secret is created only where it is missing, and replaced only in the version that was
+/// seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Make a CA and write its Secret, the new one in front of these.
     MakeCa {
-        /// Older CAs that a leaf may still be verified by.
+        /// Older CAs that still verify a leaf.
         keep: Vec<Ca>,
-        /// What was wrong with the one that is there.
+        /// The reason for a new one.
         why: Why,
     },
     /// Write `ca.crt` of the CA's Secret.
     KeepCas {
-        /// All that is to be in it.
+        /// Its new content.
         bundle: Vec<Ca>,
     },
     /// Issue a leaf by the CA that its Secret holds, and write the leaf's Secret.
     IssueLeaf {
-        /// How long it is to be valid.
+        /// From now to its end.
         lifetime: Duration,
         /// Its `ca.crt`.
         bundle: Vec<Ca>,
-        /// What was wrong with the one that is there.
+        /// The reason for a new one.
         why: Why,
     },
     /// Write `ca.crt` of the leaf's Secret.
     KeepLeaf {
-        /// All that is to be in it.
+        /// Its new content.
         bundle: Vec<Ca>,
     },
-    /// A leaf is to be issued, once callers trust the CA that will issue it.
+    /// Issue a leaf later, once callers trust the CA.
     Wait {
-        /// What is wrong with the one that is there.
+        /// The reason for a new one.
         why: Why,
     },
-    /// Nothing.
+    /// Do nothing.
     Rest {
-        /// Until then, if nobody changes anything.
+        /// The next time at which there is something to do, if nothing changes.
         until: Timestamp,
     },
 }
 
-/// Why a certificate is to be made.
+/// Why the leader makes a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// There is none.
+    /// There is no Secret.
     Missing,
-    /// What is there cannot be used.
+    /// The content of the Secret cannot be used.
     Unusable(String),
-    /// It has ended.
+    /// The certificate ended at this time.
     Expired(Timestamp),
-    /// It has not begun: a clock was ahead when it was made.
+    /// The certificate begins at this time: the clock of its issuer was ahead.
     Early(Timestamp),
     /// Two thirds of its life are over.
     Due,
-    /// Another CA issues now.
+    /// A newer CA issues now.
     OtherCa,
 }
 
 impl Why {
-    /// Whether something was wrong that nobody expected.
+    /// False for a planned renewal and for the first certificate.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Unusable(_) | Self::Expired(_) | Self::Early(_))
     }
@@ -179,7 +182,7 @@ impl fmt::Display for Why {
             Self::Expired(at) => write!(f, "its certificate expired at {at}"),
             Self::Early(at) => write!(
                 f,
-                "its certificate is not valid before {at}: the clock of whoever made it was ahead"
+                "its certificate is not valid before {at}: the clock of its issuer was ahead"
             ),
             Self::Due => f.write_str("two thirds of its life are over"),
             Self::OtherCa => f.write_str("another CA issues now"),
@@ -225,8 +228,8 @@ pub fn next(observed: &Observed, now: Timestamp) -> Step {
     }
 }
 
-/// The bundle to be registered: the CA that issues in front of all others that a leaf may still be
-/// verified by. Empty as long as there is no CA that could issue.
+/// The bundle to register: the CA that issues, then all others that may still verify a leaf. Empty as
+/// long as no CA can issue.
 pub fn trusted(observed: &Observed, now: Timestamp) -> Vec<Ca> {
     match &observed.ca {
         Held::Good(ca) if !ca.current.has_expired(now) => trusted_with(ca, observed, now),
@@ -236,29 +239,24 @@ pub fn trusted(observed: &Observed, now: Timestamp) -> Vec<Ca> {
 
 fn trusted_with(ca: &HeldCa, observed: &Observed, now: Timestamp) -> Vec<Ca> {
     let (issuer, others) = of_leaf(observed);
-    // While there is no leaf to tell, replicas may serve one that is in no Secret any more.
-    let registered: Vec<&Ca> = match &observed.leaf {
-        Held::Good(_) => Vec::new(),
-        Held::Missing | Held::Unusable(_) => observed.registered.cas().collect(),
-    };
+    // Without a leaf in the Secret, replicas may serve one that is in no Secret any more.
+    let is_known = matches!(observed.leaf, Held::Good(_));
+    let registered = observed.registered.cas().filter(|_| !is_known);
     let all = [&ca.current].into_iter().chain(issuer);
     let all = all.chain(&ca.bundle).chain(others);
     valid(all.chain(registered), now)
 }
 
-/// The CAs to keep behind a new one: what both Secrets say; and where the CA itself is lost also what
-/// callers trust, since a replica may serve a leaf that is in no Secret any more.
+/// The CAs to keep behind a new one: those of both Secrets. Where the CA itself is lost, also those that
+/// callers trust: a replica may serve a leaf that is in no Secret any more.
 fn others(observed: &Observed, now: Timestamp) -> Vec<Ca> {
     let (issuer, others) = of_leaf(observed);
-    let (known, registered): (Vec<&Ca>, Vec<&Ca>) = match &observed.ca {
-        Held::Good(ca) => (
-            [&ca.current].into_iter().chain(&ca.bundle).collect(),
-            Vec::new(),
-        ),
-        Held::Missing | Held::Unusable(_) => (Vec::new(), observed.registered.cas().collect()),
+    let known: Vec<&Ca> = match &observed.ca {
+        Held::Good(ca) => [&ca.current].into_iter().chain(&ca.bundle).collect(),
+        Held::Missing | Held::Unusable(_) => observed.registered.cas().collect(),
     };
     let all = issuer.into_iter().chain(known);
-    let mut keep = valid(all.chain(others).chain(registered), now);
+    let mut keep = valid(all.chain(others), now);
     // Room for the new one.
     keep.truncate(MOST - 1);
     keep
@@ -277,7 +275,7 @@ fn valid<'c>(all: impl Iterator<Item = &'c Ca>, now: Timestamp) -> Vec<Ca> {
     all
 }
 
-/// The CA, if it can issue and has not to be replaced.
+/// The CA, if it can issue and is not due for renewal.
 fn usable(observed: &Observed, now: Timestamp) -> Result<&HeldCa, Why> {
     let ca = match &observed.ca {
         Held::Missing => return Err(Why::Missing),
@@ -288,18 +286,18 @@ fn usable(observed: &Observed, now: Timestamp) -> Result<&HeldCa, Why> {
     if ca.current.has_expired(now) {
         return Err(Why::Expired(ca.current.not_after()));
     }
-    // Nobody could verify by it what it issues.
+    // No caller could verify a leaf by it.
     if ca.current.not_before() > now {
         return Err(Why::Early(ca.current.not_before()));
     }
-    match life.is_due(now) {
-        true => Err(Why::Due),
-        false => Ok(ca),
+    if life.is_due(now) {
+        return Err(Why::Due);
     }
+    Ok(ca)
 }
 
-/// Why a leaf is to be issued, if it is; and whether it cannot wait for those who would have to
-/// trust it, as it is about to end.
+/// Why the leader issues a leaf, if it does; and whether it cannot wait until callers trust the CA, as
+/// the current leaf is about to end.
 fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(Why, bool)> {
     let leaf = match &observed.leaf {
         Held::Missing => return Some((Why::Missing, false)),
@@ -307,18 +305,19 @@ fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(W
         Held::Good(leaf) => leaf,
     };
     let life = Life::of_leaf(leaf);
-    let is_urgent = life.is_ending(now);
-    if leaf.not_after < now {
-        return Some((Why::Expired(leaf.not_after), is_urgent));
-    }
-    // A replica that restarts could not serve it.
-    if leaf.not_before > now {
-        return Some((Why::Early(leaf.not_before), is_urgent));
-    }
-    if leaf.issuer != ca.current {
-        return Some((Why::OtherCa, is_urgent));
-    }
-    life.is_due(now).then_some((Why::Due, is_urgent))
+    let why = if leaf.not_after < now {
+        Why::Expired(leaf.not_after)
+    } else if leaf.not_before > now {
+        // A replica that restarts could not serve it.
+        Why::Early(leaf.not_before)
+    } else if leaf.issuer != ca.current {
+        Why::OtherCa
+    } else if life.is_due(now) {
+        Why::Due
+    } else {
+        return None;
+    };
+    Some((why, life.is_ending(now)))
 }
 
 fn rest_until(observed: &Observed, ca: &HeldCa, bundle: &[Ca]) -> Timestamp {

@@ -10,13 +10,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// One block between a BEGIN and an END line.
-pub(super) struct Block {
-    /// What stands after BEGIN, as `EC PRIVATE KEY`.
-    pub(super) label: String,
-    /// The decoded content; of no meaning when `encrypted`.
-    pub(super) der: Vec<u8>,
+pub struct Block {
+    /// The text after BEGIN: `EC PRIVATE KEY`.
+    pub label: String,
+    /// The decoded content; empty when `encrypted`.
+    pub der: Vec<u8>,
     /// The old OpenSSL form of encryption, announced by a header inside the block.
-    pub(super) encrypted: bool,
+    pub encrypted: bool,
 }
 
 /// Why a file is not PEM.
@@ -41,7 +41,7 @@ pub enum NotPem {
         "has a {label} block that begins at line {line} and does not end; is the file cut off?"
     )]
     Unfinished {
-        /// What stands after BEGIN.
+        /// The text after BEGIN.
         label: String,
         /// The line of BEGIN, from 1.
         line: usize,
@@ -49,7 +49,7 @@ pub enum NotPem {
     /// A block that is not base64.
     #[error("has a {label} block at line {line} that is not base64")]
     NotBase64 {
-        /// What stands after BEGIN.
+        /// The text after BEGIN.
         label: String,
         /// The line of BEGIN, from 1.
         line: usize,
@@ -57,7 +57,10 @@ pub enum NotPem {
 }
 
 /// All blocks of a file, in order; none when it is text without any.
-pub(super) fn blocks(file: &[u8]) -> Result<Vec<Block>, NotPem> {
+///
+/// # Errors
+/// One variant of [`NotPem`] for each way in which a file is damaged or of another form.
+pub fn blocks(file: &[u8]) -> Result<Vec<Block>, NotPem> {
     let text = text_of(file)?;
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim).zip(1..);
@@ -70,6 +73,16 @@ pub(super) fn blocks(file: &[u8]) -> Result<Vec<Block>, NotPem> {
         }
     }
     Ok(found)
+}
+
+/// The labels of blocks in one line, for a refusal.
+pub fn labels(blocks: &[Block]) -> String {
+    let all: Vec<_> = blocks.iter().map(|block| block.label.as_str()).collect();
+    if all.is_empty() {
+        "nothing".to_owned()
+    } else {
+        all.join(", ")
+    }
 }
 
 fn block<'a>(
@@ -111,8 +124,8 @@ fn block<'a>(
     })
 }
 
-/// What stands after BEGIN or END. A whole block on one line is none: what stands there would be a
-/// key, and labels are shown to people.
+/// The label after BEGIN or END. A whole block on one line has none: the text there would be a key,
+/// and people see labels.
 fn marker<'a>(line: &'a str, start: &str) -> Option<&'a str> {
     let label = line.strip_prefix(start)?.strip_suffix("-----")?;
     let is_label = label.len() <= 64 && !label.contains("-----");
@@ -138,61 +151,5 @@ fn text_of(file: &[u8]) -> Result<Cow<'_, str>, NotPem> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_indentation_crlf_and_a_bom_are_fine() {
-        let file = "\u{feff}subject=CN = x\r\n  -----BEGIN A-----\r\n  aGVs\r\n  bG8=\r\n  -----END A-----\r\nafter\r\n-----BEGIN B-----\naGk=\n-----END B-----";
-        let found = blocks(file.as_bytes()).unwrap();
-        let read: Vec<_> = found
-            .iter()
-            .map(|one| (one.label.as_str(), one.der.as_slice()))
-            .collect();
-        assert_eq!(read, [("A", &b"hello"[..]), ("B", &b"hi"[..])]);
-    }
-
-    #[test]
-    fn what_is_not_pem_says_so() {
-        let why = |file: &[u8]| blocks(file).err();
-        assert_eq!(why(b" \n"), Some(NotPem::Empty));
-        assert_eq!(why(b"\x30\x82\x01\x0a\xff\xfe"), Some(NotPem::Binary));
-        assert_eq!(why(b"\xff\xfe-\0-\0"), Some(NotPem::Utf16));
-        let cut = NotPem::Unfinished {
-            label: "A".to_owned(),
-            line: 2,
-        };
-        assert_eq!(why(b"x\n-----BEGIN A-----\naGk="), Some(cut.clone()));
-        assert_eq!(
-            why(b"x\n-----BEGIN A-----\naGk=\n-----BEGIN A-----\n-----END A-----"),
-            Some(cut)
-        );
-        assert_eq!(
-            why(b"-----BEGIN A-----\n???\n-----END A-----"),
-            Some(NotPem::NotBase64 {
-                label: "A".to_owned(),
-                line: 1
-            })
-        );
-        assert_eq!(blocks(b"only words").map(|found| found.len()), Ok(0));
-    }
-
-    /// A key without line ends must not become a "label" that is shown.
-    #[test]
-    fn a_block_on_one_line_is_refused_without_repeating_it() {
-        let key = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg";
-        for file in [
-            format!("-----BEGIN PRIVATE KEY----- {key} -----END PRIVATE KEY-----\n"),
-            format!("-----BEGIN PRIVATE KEY-----{key}-----END PRIVATE KEY-----"),
-            format!("-----BEGIN {key}{key}-----\n"),
-        ] {
-            match blocks(file.as_bytes()) {
-                Err(error) => assert!(
-                    !error.to_string().contains(key.get(..16).unwrap()),
-                    "{error}"
-                ),
-                Ok(found) => assert!(found.is_empty()),
-            }
-        }
-    }
-}
+#[path = "pem_tests.rs"]
+mod tests;
