@@ -183,7 +183,7 @@ fn endpoints_that_are_missing_or_wanted() {
     for (injectors, tally, client, count, why, once) in table {
         let orders = namespace("orders", &[], &[LINKERD], injectors);
         let pod = pod(&[], json!({}));
-        let found = message(Hook::Gate, &pod, (&orders, injectors), |_| {
+        let found = message(Hook::Gate, &pod, &orders, injectors, |_| {
             too_few(tally, client)
         });
         let expected = format!(
@@ -318,7 +318,8 @@ fn values_that_nobody_knows() {
     let found = message(
         Hook::Gate,
         &pod(&[("linkerd.io/inject", &long)], json!({})),
-        (&enabled, &injectors),
+        &enabled,
+        &injectors,
         assumed,
     );
     let shown = format!("linkerd.io/inject=a\u{fffd}b{}…, which", "c".repeat(60));
@@ -375,7 +376,8 @@ fn sidecars_that_are_not_there() {
         message(
             Hook::Check,
             &pod(&[], gateway),
-            (&payments, &injectors),
+            &payments,
+            &injectors,
             assumed
         ),
         "Namespace payments requires istio (label istio-injection=enabled) but the image of \
