@@ -1,5 +1,8 @@
 //! From one `injectors:` entry as it was written to its [`Profile`]: what is missing, twice,
 //! contradictory or without effect is refused here, with its place in the file.
+//!
+//! One `Resolver` goes through a whole document, so that all profiles share one index of keys. Each
+//! check says what it found and what it expected, in this order.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -56,6 +59,7 @@ impl<'d> Resolver<'d> {
         self.keys
     }
 
+    /// The problem at its place, in the type of whatever was to be made.
     pub(super) fn refuse<T>(&self, at: Location, problem: impl Display) -> Result<T> {
         Err(self.document.error_at(at, problem))
     }
@@ -120,7 +124,9 @@ impl<'d> Resolver<'d> {
         }
     }
 
-    /// One `*`, at the front: some charts put the release's name before the entry's.
+    /// At most one `*`, at the front: a chart may put the release's name before the entry's
+    /// (hashicorp/consul-k8s, charts/consul/templates/connect-inject-mutatingwebhookconfiguration.yaml).
+    /// A lone `*` would mean every webhook of the cluster.
     fn webhook(&self, name: Placed<String>) -> Result<WebhookName> {
         let at = name.at;
         let name = self.filled(name, "the name of a webhook entry")?;
@@ -132,7 +138,8 @@ impl<'d> Resolver<'d> {
         Ok(WebhookName(name))
     }
 
-    /// API servers call paths that begin with `/`; a profile with another would never be found.
+    /// Entries are told apart by path where their name is a common one: `mpod.kb.io` is kubebuilder's
+    /// default (open-telemetry/opentelemetry-operator). API servers call paths that begin with `/`.
     fn path(&self, path: Placed<String>) -> Result<String> {
         let at = path.at;
         let path = self.filled(path, "a path that begins with /")?;
@@ -143,6 +150,8 @@ impl<'d> Resolver<'d> {
         self.refuse(at, problem)
     }
 
+    /// Istio's revisions and tags (case 31). The fallback's Service is looked at where no webhook
+    /// configuration is known, and one name for all copies would mix up their readiness there.
     fn instances(&self, spec: InstancesSpec) -> Result<Instances> {
         let what = "a label of webhook configurations";
         let webhook_labels = self.texts(spec.webhook_labels, what)?;
@@ -159,6 +168,7 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// Names alone: what an injector's own `namespaceSelector` says by labels is part of the rules.
     fn scope(&self, spec: NamespacesSpec) -> Result<NamespaceScope> {
         let names = |list| self.namespaces(list);
         Ok(NamespaceScope {
@@ -167,6 +177,7 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// Which exit code reports a late network plugin is the injector's choice, and any is accepted.
     fn validator(&self, spec: ValidatorSpec) -> Result<Validator> {
         Ok(Validator {
             container: self.filled(spec.container, "a container's name")?,
@@ -175,6 +186,7 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// The plugin's pods are found by their labels, so that one is needed at least.
     fn cni(&self, spec: CniSpec) -> Result<Cni> {
         if spec.pod_label.value.is_empty() {
             let problem = "found no label, expected one at least: all pods would be meant";
@@ -188,7 +200,8 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    /// A Service; `placeholder` may stand in its names.
+    /// A Service; `placeholder` may stand in its names. Whether it exists is not asked here: the
+    /// configuration may be older than the injector.
     fn service(&self, service: ServiceSpec, placeholder: &str) -> Result<ServiceName> {
         let name = "the name of a Service";
         Ok(ServiceName {
@@ -197,13 +210,16 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// Sets differ by what the pod asks for (case 39): an agent that only fills files before the start
+    /// leaves an init container and no sidecar.
     fn injected_sets(&mut self, specs: List<InjectedSpec>) -> Result<Vec<InjectedSet>> {
         self.count(&specs, MAX_SETS, "set")?;
         let sets = specs.value.into_iter();
         sets.map(|spec| self.injected(spec)).collect()
     }
 
-    /// A set that names no container is held by every pod, and would switch the check off.
+    /// One set. Without a container it would be held by every pod, and switch the check off; with
+    /// `notImage` alone there is no container whose image could be a placeholder (case 37).
     fn injected(&mut self, spec: Placed<InjectedSpec>) -> Result<InjectedSet> {
         let (at, spec) = (spec.at, spec.value);
         if spec.sidecar.is_none() && spec.init.is_none() {
@@ -235,6 +251,7 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// Exactly one name, or a beginning where the injector numbers its containers.
     fn sidecar(&self, spec: Placed<SidecarSpec>) -> Result<ContainerName> {
         let name = |text| self.text(text, spec.at, "a container's name");
         Ok(match spec.value {
@@ -243,7 +260,8 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    /// The name of an option that the profile declares.
+    /// The name of an option that the profile declares. Another name is a typing error, and the rule
+    /// behind it would never count.
     pub(super) fn option(&self, name: Placed<String>) -> Result<String> {
         if self.options.contains_key(&name.value) {
             return Ok(name.value);

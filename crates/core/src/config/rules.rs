@@ -17,6 +17,8 @@ use super::spec::{InstanceSpec, KeySpec, MAX_RULES, MAX_TERMS, MAX_VALUES, RuleS
 use super::text::{is_label_value, is_qualified_name};
 
 impl Resolver<'_> {
+    /// All rules of a profile. They are compared with each other once all are read, as whether one
+    /// can decide depends on those before it.
     pub(super) fn rules(&mut self, specs: List<RuleSpec>) -> Result<Vec<Rule>> {
         self.count(&specs, MAX_RULES, "rule")?;
         let places: Vec<_> = specs.value.iter().map(|rule| rule.at).collect();
@@ -43,6 +45,11 @@ impl Resolver<'_> {
         self.refuse(places.get(index).copied().unwrap_or(self.at), problem)
     }
 
+    /// One rule, counted from 1 as messages count them.
+    ///
+    /// An empty `when` always holds. It stands for an injector that injects by default, which is a
+    /// setting of the cluster and so an option. Without one the rule would require the sidecar of
+    /// every pod.
     fn rule(&mut self, number: usize, spec: Placed<RuleSpec>) -> Result<Rule> {
         let (at, spec) = (spec.at, spec.value);
         let option = spec.option.map(|name| self.option(name)).transpose()?;
@@ -75,6 +82,8 @@ impl Resolver<'_> {
         })
     }
 
+    /// A constant, or the value of a key (`istio.io/rev`, case 31). That key is indexed as those of
+    /// terms are: its value is looked up in each review.
     fn instance(&mut self, spec: Placed<InstanceSpec>) -> Result<InstanceSource> {
         let at = spec.at;
         match spec.value {
@@ -90,12 +99,15 @@ impl Resolver<'_> {
         }
     }
 
+    /// The terms of a rule or set, which must all hold.
     pub(super) fn terms(&mut self, specs: List<TermSpec>) -> Result<Vec<Term>> {
         self.not_above(&specs, MAX_TERMS, "term")?;
         let terms = specs.value.into_iter();
         terms.map(|term| self.term(term.value, term.at)).collect()
     }
 
+    /// One key and one test. Neither can be left open: a key that is absent passes `notIn` and fails
+    /// `in`, so that a term without a test has no usual meaning.
     fn term(&mut self, spec: TermSpec, at: Location) -> Result<Term> {
         let key = KeySpec {
             pod_label: spec.pod_label,
@@ -130,6 +142,8 @@ impl Resolver<'_> {
         Ok(Term { key, test, slot })
     }
 
+    /// The values of `in` or `notIn`. There are few of them in all, since the search for dead rules
+    /// and the rendered conditions grow with each.
     fn values(&mut self, list: List<String>, fold: bool, place: Place) -> Result<Values> {
         self.not_empty(&list, "one value at least")?;
         let Some(left) = self.values_left.checked_sub(list.value.len()) else {
@@ -159,6 +173,8 @@ impl Resolver<'_> {
         Ok(Values { list, fold })
     }
 
+    /// The one key that is named. An annotation where the injector reads a label is a common mistake
+    /// (case 24), and the four fields keep them apart.
     fn key(&self, spec: KeySpec, at: Location) -> Result<Key> {
         // In the order of `Place::ALL`.
         let names = [

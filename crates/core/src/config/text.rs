@@ -35,6 +35,7 @@ impl Resolver<'_> {
         self.refuse(list.at, problem)
     }
 
+    /// Refuses more entries than people write.
     pub(super) fn not_above<T>(
         &self,
         list: &Placed<Vec<T>>,
@@ -55,7 +56,7 @@ impl Resolver<'_> {
         self.not_above(list, most, noun)
     }
 
-    /// A text with something in it, on one line.
+    /// A text with something in it, on one line: it becomes part of sentences and of log lines.
     pub(super) fn text(&self, text: String, at: Location, expected: &str) -> Result<String> {
         if text.trim().is_empty() {
             return self.refuse(at, format_args!("found an empty text, expected {expected}"));
@@ -72,7 +73,8 @@ impl Resolver<'_> {
         self.text(text.value, text.at, expected)
     }
 
-    /// A list of texts, none empty and none there twice.
+    /// A list of texts, none empty and none there twice: a text that stands twice is a line that its
+    /// author copied and did not change.
     pub(super) fn texts(&self, list: List<String>, expected: &str) -> Result<Vec<String>> {
         self.checked(list, expected, |text| self.filled(text, expected))
     }
@@ -158,6 +160,7 @@ impl Resolver<'_> {
     }
 }
 
+/// RFC 1123, lower case: what the API server accepts as the name of a Namespace or Service.
 fn is_dns_label(text: &str, longest: usize) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=longest).contains(&text.len())

@@ -36,26 +36,12 @@ const MAX_LEVELS: usize = 48;
 #[error("{origin}:{line}:{column}: {problem}")]
 pub struct ParseError {
     origin: String,
-    line: u64,
-    column: u64,
-    problem: String,
-}
-
-impl ParseError {
-    /// Line in the file, from 1.
-    pub fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// Column in that line, from 1.
-    pub fn column(&self) -> u64 {
-        self.column
-    }
-
+    /// In the file, from 1.
+    pub line: u64,
+    /// In that line, in characters, from 1.
+    pub column: u64,
     /// The sentence without the place.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
+    pub problem: String,
 }
 
 /// One document of a file. The target type decides about unknown keys (`deny_unknown_fields`);
