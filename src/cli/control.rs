@@ -22,8 +22,8 @@ use crate::server::args::Placement;
 use crate::server::bind;
 
 use super::output::{self, Exit};
-use super::parts::Parts;
-use super::{Done, configuration, serve};
+use super::runtime::Runtime;
+use super::{Done, configuration, sources};
 
 /// The Lease by which one of several is chosen.
 const LEASE: &str = "meshgate-control";
@@ -106,7 +106,7 @@ pub(super) fn run(args: &ControlArgs) -> Done {
         let (name, injectors) = named(args)?;
         let form = form(args)?;
         let api = api(args.kubeconfig.as_deref()).await?;
-        let parts = Parts::new()?;
+        let parts = Runtime::new()?;
         let admin = probes(args, &parts)?;
         say(&api, &name, &admin)?;
         start(args, &api, (injectors, form), &parts)?;
@@ -131,7 +131,7 @@ fn named(args: &ControlArgs) -> anyhow::Result<(String, Injectors)> {
 /// How to reach the API server.
 async fn api(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
     match kubeconfig {
-        Some(path) => serve::api(Some(path)).await,
+        Some(path) => sources::from_kubeconfig(path).await,
         None => Config::incluster().map_err(|error| {
             anyhow!(error).context(
                 "found no --kubeconfig, and this is no pod of a cluster: give --kubeconfig FILE to \
@@ -176,7 +176,7 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
 }
 
 /// Begins to answer probes.
-fn probes(args: &ControlArgs, parts: &Parts) -> anyhow::Result<Admin> {
+fn probes(args: &ControlArgs, parts: &Runtime) -> anyhow::Result<Admin> {
     // With a kubeconfig it is on somebody's machine, as it is standalone.
     let placement = match args.kubeconfig {
         Some(_) => Placement::Standalone,
@@ -200,7 +200,7 @@ fn start(
     args: &ControlArgs,
     api: &Config,
     (injectors, form): (Injectors, Form),
-    parts: &Parts,
+    parts: &Runtime,
 ) -> anyhow::Result<()> {
     // Two clients: renewals of the Lease share a connection with nobody.
     let connect = || watch::connect(api).context("cannot set up a client for the API server");

@@ -7,8 +7,8 @@ use crate::certs::mount;
 use crate::certs::reload::Follower;
 use crate::certs::throwaway::Prepared;
 
-use super::super::now;
 use super::{Following, INTERVAL};
+use crate::kube_api::wall_clock as now;
 
 /// Follows the files until it is dropped.
 pub(super) async fn follow(files: Prepared, following: &Following) {

@@ -15,7 +15,7 @@ use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 use crate::server::tls::LivePair;
 
-use super::now;
+use crate::kube_api::wall_clock as now;
 
 /// How often the end of the certificate that is served is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);

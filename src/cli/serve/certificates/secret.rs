@@ -17,8 +17,8 @@ use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
 use crate::controllers::certificates::registered::Watch;
 use crate::controllers::certificates::secret::Place;
 
-use super::super::now;
 use super::{Following, INTERVAL};
+use crate::kube_api::wall_clock as now;
 
 /// A look is had at least this often, whatever the watch says.
 const RESYNC: Duration = Duration::from_secs(30);

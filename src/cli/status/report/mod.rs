@@ -1,6 +1,6 @@
-//! What is to be said of an installation, from what was seen of it. PURE: told what time it is.
+//! What `status` reports of an installation, from what it has seen. PURE: the caller passes the time.
 
-mod around;
+mod installation;
 mod observed;
 mod registration;
 #[cfg(test)]
@@ -9,15 +9,13 @@ mod tests;
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
-pub(super) use self::observed::{Injector, Known, Leader, Observed, Pod, Refusal, Said};
+pub(super) use self::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
 
-/// How good a thing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Grade {
-    /// As it should be.
     Good,
-    /// Somebody should look.
+    /// An administrator should look.
     Finding,
     /// It could not be seen.
     Unknown,
@@ -25,18 +23,14 @@ pub(super) enum Grade {
     Fact,
 }
 
-/// One line.
+/// One line about one part of the installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
-    /// Of what.
     pub(super) part: &'static str,
-    /// How good it is.
     pub(super) grade: Grade,
-    /// What there is to know.
     pub(super) text: String,
 }
 
-/// A row.
 fn row(part: &'static str, grade: Grade, text: impl Into<String>) -> Row {
     Row {
         part,
@@ -45,20 +39,40 @@ fn row(part: &'static str, grade: Grade, text: impl Into<String>) -> Row {
     }
 }
 
-/// A row on what could not be seen.
-fn unknown(part: &'static str, why: &str) -> Row {
-    row(part, Grade::Unknown, format!("not known: {why}"))
+/// A row that is good or a finding.
+fn judged(part: &'static str, is_good: bool, text: impl Into<String>) -> Row {
+    let grade = if is_good { Grade::Good } else { Grade::Finding };
+    row(part, grade, text)
 }
 
-/// All there is to say, what is most urgent first.
+/// The rows on what was seen; where it could not be seen, one row that says why.
+fn known<T>(part: &'static str, seen: &Known<T>, rows: impl FnOnce(&T) -> Vec<Row>) -> Vec<Row> {
+    match seen {
+        Ok(seen) => rows(seen),
+        Err(why) => vec![row(part, Grade::Unknown, format!("not known: {why}"))],
+    }
+}
+
+/// All rows, the most urgent first.
 pub(super) fn report(seen: &Observed) -> Vec<Row> {
-    let mut rows = registration::glass(seen);
-    rows.extend(registration::registration(seen));
-    rows.extend(around::replicas(seen));
-    rows.push(around::leader(seen));
-    rows.extend(around::certificates(seen));
-    rows.extend(around::injectors(seen));
-    rows.extend(around::refusals(seen));
+    let now = seen.now;
+    let mut rows = registration::suspensions(seen);
+    rows.extend(known("registration", &seen.registration, |objects| {
+        registration::registration(objects, seen)
+    }));
+    rows.extend(known("replicas", &seen.pods, |pods| {
+        installation::replicas(pods, &seen.wanted)
+    }));
+    rows.extend(known("leader", &seen.leader, |leader| {
+        vec![installation::leader(leader.as_ref(), now)]
+    }));
+    rows.extend(installation::certificates(seen));
+    rows.extend(known("injectors", &seen.injectors, |injectors| {
+        installation::injectors(injectors)
+    }));
+    rows.extend(known("refusals", &seen.refusals, |refusals| {
+        installation::refusals(refusals, now)
+    }));
     rows
 }
 
@@ -80,7 +94,7 @@ fn span(from: Timestamp, to: Timestamp) -> String {
     shown.join(" ")
 }
 
-/// A time without parts of a second.
+/// A time without fractions of a second.
 fn time(at: Timestamp) -> String {
     at.round(Unit::Second).unwrap_or(at).to_string()
 }

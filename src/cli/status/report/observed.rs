@@ -1,4 +1,4 @@
-//! What was seen of an installation.
+//! What `status` has seen of an installation.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +6,39 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What could be seen, or why it could not.
+use crate::cli::states::InjectorState;
+
+/// What was seen, or why it could not be seen.
 pub(in crate::cli::status) type Known<T> = Result<T, String>;
 
-/// All of it, at one time.
+/// Subject and end of each certificate of a chain or bundle.
+pub(in crate::cli::status) type Ends = Vec<(String, Timestamp)>;
+
 #[derive(Debug)]
 pub(in crate::cli::status) struct Observed {
     pub(in crate::cli::status) now: Timestamp,
     /// The objects of the registration.
     pub(in crate::cli::status) registration: Known<Vec<Value>>,
-    /// What can be switched off, as far as it may be read, where the registration could not be listed:
-    /// those who may break the glass may see it, and no more.
+    /// Those that `break-glass` changes, where the user may not list the registration: the rights of
+    /// `break-glass` suffice to see whether enforcement is suspended.
     pub(in crate::cli::status) breakable: Vec<Value>,
     pub(in crate::cli::status) pods: Known<Vec<Pod>>,
-    /// How many pods of each component there are to be, as far as that may be read.
+    /// How many pods the Deployment of each component wants, where the user may read that.
     pub(in crate::cli::status) wanted: BTreeMap<String, usize>,
     pub(in crate::cli::status) leader: Known<Option<Leader>>,
-    /// Subject and end of each certificate that replicas serve with.
-    pub(in crate::cli::status) serving: Known<Vec<(String, Timestamp)>>,
-    /// The same of the CAs by which the API server verifies them.
-    pub(in crate::cli::status) trusted: Known<Vec<(String, Timestamp)>>,
-    pub(in crate::cli::status) injectors: Known<Vec<Injector>>,
-    /// Pods that were refused within the last minutes.
+    /// The chain that replicas serve with.
+    pub(in crate::cli::status) serving: Known<Ends>,
+    /// The CAs by which the API server verifies it.
+    pub(in crate::cli::status) trusted: Known<Ends>,
+    pub(in crate::cli::status) injectors: Known<Vec<InjectorState>>,
+    /// Pods that meshgate has refused within the last minutes.
     pub(in crate::cli::status) refusals: Known<Vec<Refusal>>,
-    /// What meshgate itself said last of the registration.
+    /// meshgate's own latest Event about the registration.
     pub(in crate::cli::status) said: Option<Said>,
 }
 
-/// A pod of ours.
+/// A pod of meshgate.
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(in crate::cli::status) struct Pod {
     pub(in crate::cli::status) name: String,
     /// `serve` or `control`.
@@ -45,31 +48,18 @@ pub(in crate::cli::status) struct Pod {
     pub(in crate::cli::status) node: String,
     /// Hash of its configuration.
     pub(in crate::cli::status) configuration: String,
-    /// Its image.
     pub(in crate::cli::status) image: String,
 }
 
-/// Who writes.
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(in crate::cli::status) struct Leader {
     pub(in crate::cli::status) holder: String,
     pub(in crate::cli::status) renewed: Option<Timestamp>,
-    /// For how long a claim holds, in seconds.
+    /// How long the Lease is valid after a renewal, in seconds.
     pub(in crate::cli::status) holds: i64,
 }
 
-/// An injector, or one instance of it.
-#[derive(Debug, Clone, Serialize)]
-pub(in crate::cli::status) struct Injector {
-    pub(in crate::cli::status) name: String,
-    /// In a word.
-    pub(in crate::cli::status) state: &'static str,
-    /// Why.
-    pub(in crate::cli::status) why: String,
-}
-
-/// Pods that were refused to one owner.
+/// The refused pods of one owner.
 #[derive(Debug, Clone, Serialize)]
 pub(in crate::cli::status) struct Refusal {
     /// `Kind namespace/name`.
@@ -79,12 +69,9 @@ pub(in crate::cli::status) struct Refusal {
     pub(in crate::cli::status) message: String,
 }
 
-/// What meshgate said, and when.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(in crate::cli::status) struct Said {
     pub(in crate::cli::status) at: Timestamp,
     pub(in crate::cli::status) text: String,
-    /// Whether it said that something is wrong.
-    #[serde(skip)]
     pub(in crate::cli::status) is_wrong: bool,
 }
