@@ -6,6 +6,7 @@ mod break_glass;
 mod completions;
 mod control;
 mod explain;
+mod install_namespace;
 mod output;
 mod render;
 mod runtime;

@@ -22,6 +22,13 @@ pub(super) enum Exit {
     CannotTell,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
+    /// Output format
+    #[arg(long = "output", short, value_name = "FORMAT", default_value = "table")]
+    pub(super) format: Format,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// A table for people.

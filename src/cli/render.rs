@@ -11,6 +11,7 @@ use crate::certs::pair;
 use crate::controllers::args::{EnforcementArg, WebhookUrl};
 use crate::render::{self, Client, FailurePolicy, MirrorForm, Settings, fixed};
 
+use super::install_namespace::InstallNamespace;
 use super::output::{self, Done, Exit};
 use super::sources;
 
@@ -73,15 +74,8 @@ pub(super) struct RenderArgs {
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// meshgate's own namespace, whose pods meshgate never looks at
-    #[arg(
-        short,
-        long,
-        value_name = "NAMESPACE",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
-    )]
-    namespace: String,
+    #[command(flatten)]
+    install: InstallNamespace,
 
     /// What refuses a pod without its sidecar
     #[arg(long, value_enum, value_name = "MECHANISM", default_value = "webhook")]
@@ -210,7 +204,7 @@ fn write(objects: &[Value], root: &Path) -> anyhow::Result<()> {
 }
 
 fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
-    let namespace = &args.namespace;
+    let namespace = &args.install.namespace;
     let client = match (&args.webhook_url, &args.service) {
         (Some(url), _) => Client::Url(url.to_string()),
         (None, Some(service)) => service.clone(),

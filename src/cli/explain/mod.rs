@@ -16,7 +16,8 @@ use crate::cluster::manifest::{self, Item};
 use crate::cluster::object::Object;
 use crate::cluster::store::Store;
 
-use super::output::{self, Done, Exit, Format};
+use super::install_namespace;
+use super::output::{self, Done, Exit, OutputArgs};
 use super::sources;
 
 use self::answer::{Answer, Explained};
@@ -49,24 +50,17 @@ pub(super) struct ExplainArgs {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// meshgate's own namespace, whose pods meshgate never looks at
+    /// Namespace that meshgate is installed in, whose pods meshgate never looks at
     #[arg(
         long,
         value_name = "NAMESPACE",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
+        env = install_namespace::ENV,
+        default_value = install_namespace::DEFAULT
     )]
     own_namespace: String,
 
-    /// Output format
-    #[arg(
-        short,
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "table"
-    )]
-    output: Format,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The content of the files.
@@ -102,7 +96,7 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
     let answer = Answer {
         pods: subjects.map(|subject| explainer.explain(subject)).collect(),
     };
-    output::answer(args.output, &answer, || view::text(&answer.pods))?;
+    output::answer(args.output.format, &answer, || view::text(&answer.pods))?;
     let exits = answer.pods.iter().map(Explained::exit);
     Ok(exits.max().unwrap_or(Exit::Fine))
 }

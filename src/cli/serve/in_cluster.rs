@@ -79,9 +79,9 @@ async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Or
         None => Placement::Cluster,
     };
     let secret = args.tls_secret.as_deref();
-    let secret = secret.map(|name| Place::new(&client, &args.namespace, name));
+    let secret = secret.map(|name| Place::new(&client, &args.install.namespace, name));
     let listeners = Listeners::bind(args, placement, secret)?;
-    let store = Store::of_whole(Arc::new(injectors.excluding(&args.namespace)));
+    let store = Store::of_whole(Arc::new(injectors.excluding(&args.install.namespace)));
     let cluster = Arc::new(Cluster::new(store));
     let latches = start_view(&runtime, &client, &cluster);
     let ready = listeners.wire(&runtime, &cluster, watch::fetch(client.clone()))?;

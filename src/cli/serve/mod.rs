@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use crate::controllers::args::RegistrationArgs;
 use crate::server::args::ServerArgs;
 
+use super::install_namespace::InstallNamespace;
 use super::output::Done;
 
 /// Arguments of `serve`.
@@ -62,14 +63,8 @@ pub(super) struct ServeArgs {
     )]
     tls_secret: Option<String>,
 
-    /// meshgate's own namespace, whose pods meshgate never looks at
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
-    )]
-    namespace: String,
+    #[command(flatten)]
+    install: InstallNamespace,
 
     #[command(flatten)]
     registration: RegistrationArgs,

@@ -26,7 +26,7 @@ pub(super) fn form(args: &ServeArgs, certificates: &Certificates) -> Option<Form
     Some(Form {
         settings: Settings {
             enforcement: args.registration.enforcement.into(),
-            ..Settings::new(client, &args.namespace)
+            ..Settings::new(client, &args.install.namespace)
         },
         mirror: args.registration.mirror.form(),
         configuration: None,

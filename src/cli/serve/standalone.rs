@@ -23,7 +23,7 @@ use super::listeners::{Listeners, Ready};
 /// Serves what the files in `path` describe until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
     let given = sources::configuration_of(args.config.as_deref())?;
-    let mut folder = Folder::new(path, given, &args.namespace);
+    let mut folder = Folder::new(path, given, &args.install.namespace);
     let store = sources::open(&mut folder)?;
     block_on(serve(args, path, folder, store))
 }

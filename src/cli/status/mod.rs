@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::cluster::watch;
 
 use self::report::{Grade, Leader, Pod, Refusal, Row};
-use super::output::{self, Done, Exit, Format};
+use super::install_namespace::InstallNamespace;
+use super::output::{self, Done, Exit, OutputArgs};
 use super::runtime::block_on;
 use super::sources;
 use super::states::InjectorState;
@@ -31,14 +32,8 @@ pub(super) struct StatusArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// meshgate's own namespace
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
-    )]
-    namespace: String,
+    #[command(flatten)]
+    install: InstallNamespace,
 
     /// The Configuration [default: that of the Deployment]
     #[arg(long, value_name = "FILE")]
@@ -48,15 +43,8 @@ pub(super) struct StatusArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
 
-    /// Output format
-    #[arg(
-        short,
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "table"
-    )]
-    output: Format,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The answer for programs.
@@ -90,7 +78,7 @@ async fn status(args: &StatusArgs) -> Done {
     let client = watch::connect(&config).context("cannot set up a client for the API server")?;
     let given = sources::configuration_of(args.config.as_deref())?;
     let given = given.map(|(_, injectors)| injectors);
-    let seen = Box::pin(observe::observe(&client, &args.namespace, given)).await;
+    let seen = Box::pin(observe::observe(&client, &args.install.namespace, given)).await;
     let rows = report::report(&seen);
     let count = |grade: Grade| rows.iter().filter(|row| row.grade == grade).count();
     let findings = count(Grade::Finding);
@@ -103,7 +91,7 @@ async fn status(args: &StatusArgs) -> Done {
         injectors: seen.injectors.as_ref().ok(),
         refusals: seen.refusals.as_ref().ok(),
     };
-    output::answer(args.output, &answer, || text(&server, &rows))?;
+    output::answer(args.output.format, &answer, || text(&server, &rows))?;
     Ok(if findings > 0 {
         Exit::Findings
     } else if count(Grade::Unknown) > 0 {

@@ -125,7 +125,7 @@ async fn breakable(client: &Client) -> Vec<Value> {
 /// How many pods of each component the Deployments want. Without the right to read them, `status`
 /// reports the pods that exist.
 async fn wanted(client: &Client, namespace: &str) -> BTreeMap<String, usize> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let api = Api::<Deployment>::namespaced(client.clone(), namespace);
     let all = list(api, ListParams::default().labels(PART_OF)).await;
     let count = |one: Deployment| {
         let component = one.metadata.labels?.remove(COMPONENT)?;
@@ -160,8 +160,8 @@ fn pod(pod: PodObject) -> Pod {
 }
 
 async fn leader(client: &Client, namespace: &str) -> Known<Option<Leader>> {
-    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let lease = get(api, "meshgate-control").await?;
+    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
+    let lease = get(leases, "meshgate-control").await?;
     Ok(lease.map(|lease| {
         let spec = lease.spec.unwrap_or_default();
         Leader {

@@ -9,6 +9,8 @@ mod tests;
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
+use self::installation::{injectors, refusals, replicas};
+
 pub(super) use self::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -55,25 +57,20 @@ fn known<T>(part: &'static str, seen: &Known<T>, rows: impl FnOnce(&T) -> Vec<Ro
 
 /// All rows, the most urgent first.
 pub(super) fn report(seen: &Observed) -> Vec<Row> {
-    let now = seen.now;
-    let mut rows = registration::suspensions(seen);
-    rows.extend(known("registration", &seen.registration, |objects| {
-        registration::registration(objects, seen)
-    }));
-    rows.extend(known("replicas", &seen.pods, |pods| {
-        installation::replicas(pods, &seen.wanted)
-    }));
-    rows.extend(known("leader", &seen.leader, |leader| {
-        vec![installation::leader(leader.as_ref(), now)]
-    }));
-    rows.extend(installation::certificates(seen));
-    rows.extend(known("injectors", &seen.injectors, |injectors| {
-        installation::injectors(injectors)
-    }));
-    rows.extend(known("refusals", &seen.refusals, |refusals| {
-        installation::refusals(refusals, now)
-    }));
-    rows
+    let parts = [
+        registration::suspensions(seen),
+        known("registration", &seen.registration, |objects| {
+            registration::registration(objects, seen)
+        }),
+        known("replicas", &seen.pods, |pods| replicas(pods, &seen.wanted)),
+        known("leader", &seen.leader, |leader| {
+            vec![installation::leader(leader.as_ref(), seen.now)]
+        }),
+        installation::certificates(seen),
+        known("injectors", &seen.injectors, |all| injectors(all)),
+        known("refusals", &seen.refusals, |all| refusals(all, seen.now)),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 /// A distance in time, as `3m 20s`.
