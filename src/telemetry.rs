@@ -17,21 +17,27 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
 pub struct TelemetryArgs {
-    /// Form of a log line [default: text on a terminal, json otherwise]
-    #[arg(long, value_enum, global = true)]
+    /// Format of log lines [default: text on a terminal, json otherwise]
+    #[arg(long, value_enum, value_name = "FORMAT", global = true)]
     pub log_format: Option<LogFormat>,
 
-    /// What is logged: a level, or levels by module ("info,meshgate::server=debug")
-    #[arg(long, env = "MESHGATE_LOG", default_value = "info", global = true, value_parser = parse_filter)]
+    /// Lines to log: a level, or levels by module ("info,meshgate::server=debug")
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "MESHGATE_LOG",
+        default_value = "info",
+        global = true,
+        value_parser = parse_filter
+    )]
     pub log_level: EnvFilterText,
 }
 
-/// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people: time, level, message, fields.
+    /// Lines for people: time, level, message, fields.
     Text,
-    /// For programs: one JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 

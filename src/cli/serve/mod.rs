@@ -49,7 +49,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Directory of ca.crt, tls.crt and tls.key; if it has none of them, meshgate makes short-lived
+    /// Directory of ca.crt, tls.crt and tls.key; if it has none of them, meshgate makes throw-away
     /// ones there
     #[arg(long, value_name = "DIR", default_value = "certs")]
     certs_dir: PathBuf,

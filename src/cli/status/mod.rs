@@ -1,6 +1,7 @@
 //! `meshgate status`: the state of an installation, on one screen.
 
 mod observe;
+mod observed;
 mod report;
 
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use serde::Serialize;
 
 use crate::cluster::watch;
 
-use self::report::{Grade, Leader, Pod, Refusal, Row};
+use self::observed::{Leader, Pod, Refusal};
+use self::report::{Grade, Row};
 use super::install_namespace::InstallNamespace;
 use super::output::{self, Done, Exit, OutputArgs};
 use super::runtime::block_on;

@@ -22,7 +22,7 @@ use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{call, event, objects, served, wall_clock};
 use crate::render::{CONFIGURATION, OURS, OWNER};
 
-use super::report::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
+use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
 
 /// Label of everything that an installation consists of.
 const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";

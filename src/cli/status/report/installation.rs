@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use crate::cli::output::plural;
 use crate::cli::states::InjectorState;
 
-use super::{Ends, Grade, Known, Leader, Observed, Pod, Refusal, Row};
-use super::{judged, known, row, span, time};
+use super::super::observed::{Ends, Known, Leader, Observed, Pod, Refusal};
+use super::{Grade, Row, judged, known, row, span, time};
 
 /// How many refusals the report shows, the newest first.
 const SHOWN: usize = 5;

@@ -1,7 +1,6 @@
 //! What `status` reports of an installation, from what it has seen. PURE: the caller passes the time.
 
 mod installation;
-mod observed;
 mod registration;
 #[cfg(test)]
 mod tests;
@@ -11,7 +10,7 @@ use serde::Serialize;
 
 use self::installation::{injectors, refusals, replicas};
 
-pub(super) use self::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
+use super::observed::{Known, Observed};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,7 +8,8 @@ use crate::glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind};
 use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
 
-use super::{Grade, Observed, Row, row, span, time};
+use super::super::observed::Observed;
+use super::{Grade, Row, row, span, time};
 
 const PART: &str = "registration";
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::super::observed::{Leader, Pod, Refusal, Said};
 use super::*;
 use crate::cli::states::InjectorState;
 use crate::injector::Injectors;
