@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use meshgate_core::render::{self, Client, FailurePolicy, MirrorForm, Settings, fixed};
 use serde_json::{Value, json};
 
-use crate::certs::pair;
+use crate::certs::chain;
 use crate::controllers::args::{EnforcementArg, WebhookUrl};
-use crate::render::{self, Client, FailurePolicy, MirrorForm, Settings, fixed};
 
 use super::install_namespace::InstallNamespace;
 use super::output::{self, Done, Exit};
@@ -233,7 +233,7 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
 fn ca_bundle(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     let pem = std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))?;
-    pair::read_chain(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
+    chain::read(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
     Ok(pem)
 }
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use meshgate_core::injector::Injectors;
 
 use crate::cluster::folder::Folder;
 use crate::cluster::store::Store;
-use crate::injector::Injectors;
 
 /// Reads `--config`: its name for messages, and its content.
 pub(super) fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> {

@@ -1,10 +1,11 @@
 //! The state of each injector in words, for start-up lines, log lines and `status`.
 
+use meshgate_core::message;
+use meshgate_core::readiness::Readiness;
 use serde::Serialize;
 
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
-use crate::decision::{Readiness, sentence};
 
 /// An injector, or one instance of it.
 #[derive(Debug, Clone, Serialize)]
@@ -20,8 +21,8 @@ impl From<&State<'_>> for InjectorState {
     fn from(state: &State<'_>) -> Self {
         let profile = &state.injector.profile;
         let (word, why) = match &state.readiness {
-            Readiness::Usable(looked) => ("usable", sentence::state(profile, looked)),
-            Readiness::NotUsable(looked) => ("not usable", sentence::state(profile, looked)),
+            Readiness::Usable(looked) => ("usable", message::state(profile, looked)),
+            Readiness::NotUsable(looked) => ("not usable", message::state(profile, looked)),
             Readiness::NotInstalled | Readiness::NoInstance => (
                 "not installed",
                 "no webhook configuration has an entry of it".to_owned(),

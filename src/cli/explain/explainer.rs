@@ -2,18 +2,20 @@
 
 use std::cell::Cell;
 
+use meshgate_core::decision::injected::{self, Flaw};
+use meshgate_core::decision::reason::Reason;
+use meshgate_core::decision::requirement::{self, RuleMatch};
+use meshgate_core::decision::verdict::Verdict;
+use meshgate_core::decision::{Decision, exemption, gate, mark};
+use meshgate_core::injector::rule::{Key, Outcome, Place};
+use meshgate_core::readiness::endpoints::EndpointState;
+use meshgate_core::readiness::{Looked, Readiness};
+use meshgate_core::text::shown;
+use meshgate_core::view::namespace::NamespaceView;
+use meshgate_core::view::pod::PodView;
+use meshgate_core::{message, yaml};
+
 use crate::cluster::store::Store;
-use crate::decision::meshed::{self, Flaw, Meshed};
-use crate::decision::namespace::NamespaceView;
-use crate::decision::pod::PodView;
-use crate::decision::readiness::EndpointState;
-use crate::decision::reason::Reason;
-use crate::decision::requirement::{self, Claim};
-use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mark, sentence};
-use crate::injector::rule::{Key, Place};
-use crate::injector::shown;
-use crate::injector::spec::Outcome;
-use crate::yaml;
 
 use super::answer::{Endpoint, Explained, Gate, Injector, Slice, State, UNKNOWN};
 use super::subject::Subject;
@@ -64,16 +66,16 @@ impl Explainer {
     }
 
     fn judged(&self, subject: &Subject, pod: &PodView<'_>, namespace: &NamespaceView) -> Explained {
-        let claims = requirement::decisions(pod, namespace, self.store.injectors());
-        let injectors = claims
+        let matcheds = requirement::decisions(pod, namespace, self.store.injectors());
+        let injectors = matcheds
             .filter(is_worth_a_line)
-            .map(|claim| self.injector(&claim, pod))
+            .map(|matched| self.injector(&matched, pod))
             .collect();
         let requirement = requirement::of(pod, namespace, self.store.injectors());
         let depends_on_state = Cell::new(false);
-        let decision = gate::decide(pod, &requirement, |claim| {
+        let decision = gate::decide(pod, &requirement, |matched| {
             depends_on_state.set(true);
-            self.store.readiness(claim.number, claim.instance())
+            self.store.readiness(matched.number, matched.instance())
         });
         // The gate denies an invalid value whatever the state of the injectors.
         let is_denied = decision.verdict == Verdict::Deny;
@@ -91,24 +93,24 @@ impl Explainer {
         }
     }
 
-    fn injector(&self, claim: &Claim<'_>, pod: &PodView<'_>) -> Injector {
-        let is_required = claim.rule.then == Outcome::Required;
+    fn injector(&self, matched: &RuleMatch<'_>, pod: &PodView<'_>) -> Injector {
+        let is_required = matched.rule.then == Outcome::Required;
         Injector {
-            name: claim.name().to_owned(),
-            instance: claim.instance().map(str::to_owned),
-            requirement: match claim.rule.then {
+            name: matched.name().to_owned(),
+            instance: matched.instance().map(str::to_owned),
+            requirement: match matched.rule.then {
                 Outcome::Required => "required",
                 Outcome::NotRequired => "notRequired",
                 Outcome::Invalid => "invalid",
             },
-            rule: claim.rule.number,
-            because: sentence::rule_with_places(claim),
-            readiness: is_required.then(|| self.state(claim)),
-            check: is_required.then(|| check(claim, pod)),
+            rule: matched.rule.number,
+            because: message::rule_with_places(matched),
+            readiness: is_required.then(|| self.state(matched)),
+            check: is_required.then(|| check(matched, pod)),
         }
     }
 
-    fn state(&self, claim: &Claim<'_>) -> State {
+    fn state(&self, matched: &RuleMatch<'_>) -> State {
         let bare = |state, why: String| State {
             state,
             why,
@@ -117,7 +119,7 @@ impl Explainer {
         if !self.knows_state {
             return bare(UNKNOWN, "no --state was given".to_owned());
         }
-        let readiness = self.store.readiness(claim.number, claim.instance());
+        let readiness = self.store.readiness(matched.number, matched.instance());
         let no_entry = "no MutatingWebhookConfiguration";
         let (state, looked) = match &readiness {
             Readiness::Usable(looked) => ("usable", looked),
@@ -126,11 +128,11 @@ impl Explainer {
                 return bare("notInstalled", format!("{no_entry} has an entry of it"));
             }
             Readiness::NoInstance => {
-                let instance = shown(claim.instance().unwrap_or_default());
+                let instance = shown(matched.instance().unwrap_or_default());
                 return bare("notInstalled", format!("{no_entry} carries {instance}"));
             }
         };
-        let why = sentence::state(&claim.injector.profile, looked);
+        let why = message::state(&matched.injector.profile, looked);
         let Looked::Endpoints { service, tally, .. } = looked else {
             return bare(state, why);
         };
@@ -212,16 +214,15 @@ impl Gate {
 }
 
 /// Not worth one: a rule that requires nothing because the pod has none of its keys.
-fn is_worth_a_line(claim: &Claim<'_>) -> bool {
-    let has_key = claim.rule.when.iter().any(|term| term.test.is_positive());
-    claim.rule.then != Outcome::NotRequired || has_key
+fn is_worth_a_line(matched: &RuleMatch<'_>) -> bool {
+    let has_key = matched.rule.when.iter().any(|term| term.test.is_positive());
+    matched.rule.then != Outcome::NotRequired || has_key
 }
 
 /// What the check will look for, and what the pod already has but does not count.
-fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
-    let flaw = match meshed::of(&claim.injector.profile, pod, &claim.marks) {
-        Meshed::Yes => return "the pod holds it already".to_owned(),
-        Meshed::No(flaw) => flaw,
+fn check(matched: &RuleMatch<'_>, pod: &PodView<'_>) -> String {
+    let Some(flaw) = injected::flaw(&matched.injector.profile, pod, &matched.values) else {
+        return "the pod holds it already".to_owned();
     };
     let found = match flaw {
         Flaw::Missing(_) => String::new(),
@@ -235,6 +236,6 @@ fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
             shown(&container)
         ),
     };
-    let wanted = sentence::wanted_by_check(claim);
+    let wanted = message::wanted_by_check(matched);
     format!("needs {wanted}, which the injector adds{found}")
 }

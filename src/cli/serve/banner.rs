@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use meshgate_core::injector::ALWAYS_EXCLUDED;
+use meshgate_core::injector::profile::{Mode, ServiceName};
+use meshgate_core::readiness::{Looked, Readiness};
+
 use crate::certs::throwaway::{Origin, Prepared};
 use crate::cli::output::{self, plural};
 use crate::cli::states;
 use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
-use crate::decision::{Looked, Readiness};
-use crate::injector::profile::ServiceName;
-use crate::injector::spec::Mode;
 
 use super::certificates::Certificates;
 use super::listeners::Ready;
@@ -102,7 +103,7 @@ pub(super) fn counts(store: &Store) -> String {
 
 /// The namespaces that meshgate never looks at.
 pub(super) fn excluded(store: &Store) -> String {
-    let always = crate::injector::ALWAYS_EXCLUDED.iter().copied();
+    let always = ALWAYS_EXCLUDED.iter().copied();
     let more = store.injectors().excluded().iter().map(String::as_str);
     always.chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use kube::{Client, Config};
+use meshgate_core::injector::Injectors;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
 use crate::controllers::certificates::secret::Place;
-use crate::injector::Injectors;
 use crate::kube_api::wall_clock;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use meshgate_core::readiness::Readiness;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
@@ -14,7 +15,6 @@ use crate::cli::runtime::Runtime;
 use crate::cluster::live::{Fetch, Live};
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::secret::Place;
-use crate::decision::Readiness;
 use crate::kube_api::wall_clock;
 use crate::metrics::{self, Metrics, WatchState};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};

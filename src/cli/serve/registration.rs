@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use kube::Client;
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{self, Settings};
 
 use crate::cli::runtime::Runtime;
 use crate::controllers::certificates::{self, Source};
 use crate::controllers::{self, Context, Form};
-use crate::injector::Injectors;
 use crate::kube_api::wall_clock;
 use crate::leader::Claim;
-use crate::render::{self, Settings};
 
 use super::ServeArgs;
 use super::certificates::Certificates;

@@ -10,17 +10,17 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod as PodObject, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{CONFIGURATION, OURS, OWNER};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::certs::pair;
+use crate::certs::chain;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
 use crate::controllers::glass;
-use crate::injector::Injectors;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{call, event, objects, served, wall_clock};
-use crate::render::{CONFIGURATION, OURS, OWNER};
 
 use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
 
@@ -179,8 +179,8 @@ async fn serving(client: &Client, namespace: &str) -> Known<Ends> {
         return Ok(Vec::new());
     };
     let data = secret.data.unwrap_or_default();
-    let chain = data.get("tls.crt").map(|bytes| bytes.0.as_slice());
-    pair::ends(chain.unwrap_or_default()).map_err(|error| error.to_string())
+    let pem = data.get("tls.crt").map(|bytes| bytes.0.as_slice());
+    chain::ends(pem.unwrap_or_default()).map_err(|error| error.to_string())
 }
 
 /// The CAs that are registered with the gate.
@@ -199,7 +199,7 @@ fn trusted(registration: &Known<Vec<Value>>) -> Known<Ends> {
     let bundle = bundle.ok_or("the API server uses its own CAs")?;
     let pem = base64::engine::general_purpose::STANDARD.decode(bundle);
     let pem = pem.map_err(|error| format!("the registered caBundle is no base64: {error}"))?;
-    pair::ends(&pem).map_err(|error| error.to_string())
+    chain::ends(&pem).map_err(|error| error.to_string())
 }
 
 async fn injectors(

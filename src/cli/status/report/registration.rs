@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshgate_core::glass::{self, Note};
+use meshgate_core::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
 use serde_json::Value;
 
-use crate::glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
 
 use super::super::observed::Observed;
 use super::{Grade, Row, row, span, time};

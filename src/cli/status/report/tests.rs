@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::super::observed::{Leader, Pod, Refusal, Said};
 use super::*;
 use crate::cli::states::InjectorState;
-use crate::injector::Injectors;
-use crate::render::{self, Client, Enforcement, FailurePolicy, Settings};
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, Settings};
 
 fn at(time: &str) -> Timestamp {
     format!("2026-01-01T{time}Z").parse().unwrap()
@@ -194,10 +194,10 @@ fn a_replica_that_could_not_even_be_made_is_a_finding() {
 #[test]
 fn suspended_enforcement_is_reported_first() {
     let mut seen = fine();
-    let note = crate::glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
+    let note = meshgate_core::glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
     for object in seen.registration.as_mut().unwrap() {
         if object["webhooks"].is_array() {
-            let patch = crate::glass::open::configuration(object, &note)
+            let patch = meshgate_core::glass::open::configuration(object, &note)
                 .patch
                 .unwrap();
             json_patch::merge(object, &patch);
