@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod files;
 pub mod held;
 pub mod issue;
+pub mod live;
 pub mod mount;
 pub mod pair;
 mod pem;
