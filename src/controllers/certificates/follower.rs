@@ -10,12 +10,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::{Instant, interval, sleep_until};
 
-use crate::certs::bundle::{Ca, verifying};
-use crate::certs::held::Content;
+use crate::certs::bundle::Ca;
 use crate::certs::live::LivePair;
 use crate::certs::pair::ServingPair;
 use crate::certs::rotation::Registered;
+use crate::certs::secret_data::Content;
 use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
+use crate::certs::verify::verifying;
 use crate::kube_api::wall_clock;
 use crate::lifecycle::Latch;
 use crate::metrics::Metrics;

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use kube::Client;
 
 use crate::certs::bundle::{self, Ca};
-use crate::certs::held::{self, Content};
 use crate::certs::issue::{Authority, IssueError, Request};
 use crate::certs::rotation::{self, Held, Lifetimes, Observed, Registered, Step};
+use crate::certs::secret_data::{self, Content};
 use crate::kube_api::CallError;
 
 use super::secret::{SecretRef, Seen};
@@ -69,7 +69,7 @@ impl Secrets {
 
     /// Judges both Secrets.
     pub(super) fn observed(&self, own: &Own, registered: Registered, now: Timestamp) -> Observed {
-        let ca = held::ca(self.seen_ca.as_ref().map(|seen| &seen.content));
+        let ca = secret_data::ca(self.seen_ca.as_ref().map(|seen| &seen.content));
         let mut known: Vec<Ca> = Vec::new();
         if let Held::Good(ca) = &ca {
             known.push(ca.current.clone());
@@ -78,7 +78,7 @@ impl Secrets {
         known.extend(registered.entries.iter().flatten().flatten().cloned());
         let content = self.seen_leaf.as_ref().map(|seen| &seen.content);
         Observed {
-            leaf: held::leaf(content, &own.names, &known, now),
+            leaf: secret_data::leaf(content, &own.names, &known, now),
             ca,
             registered,
             lifetimes: own.lifetimes,

@@ -13,7 +13,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 
-use crate::certs::held::{CAS, CERT, Content, KEY};
+use crate::certs::secret_data::{CAS, CERT, Content, KEY};
 use crate::kube_api::{CallError, MANAGER, call, gone_is_deleted, owner};
 use crate::render::OURS;
 

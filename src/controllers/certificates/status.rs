@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::certs::held::{CERT, KEY};
 use crate::certs::rotation::{Step, Why};
+use crate::certs::secret_data::{CERT, KEY};
 
 use super::secret::SecretRef;
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::glass;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::kube_api::CallError;
 use crate::kube_api::backoff::Backoff;
 use crate::kube_api::event::{self, Event};
