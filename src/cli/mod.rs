@@ -3,6 +3,7 @@
 //! `serve` and `control` are composition roots: build, wire, run, drain. Other folders decide.
 
 mod break_glass;
+mod change;
 mod completions;
 mod control;
 mod explain;
@@ -23,7 +24,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::telemetry::TelemetryArgs;
 
 use self::output::Done;
-use self::sources::{cluster_config, configuration};
 
 /// Keeps pods from starting without the sidecar they require.
 ///
@@ -62,9 +62,9 @@ enum Command {
     Render(render::Form),
     /// Show the state of an installation: registration, replicas, certificates, injectors, refusals
     Status(status::StatusArgs),
-    /// Suspend enforcement for a limited time, with a recorded reason
+    /// Suspend enforcement for a time, with a record of who, why and until when
     BreakGlass(break_glass::BreakGlassArgs),
-    /// Remove everything that meshgate has written into a cluster
+    /// Remove what meshgate has written into a cluster
     Uninstall(uninstall::UninstallArgs),
     /// Print a shell's completion script
     Completions(completions::CompletionsArgs),

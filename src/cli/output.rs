@@ -22,15 +22,15 @@ pub(super) enum Exit {
     CannotTell,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct OutputArgs {
     /// Output format
     #[arg(long = "output", short, value_name = "FORMAT", default_value = "table")]
-    pub(super) format: Format,
+    format: Format,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Format {
     /// A table for people.
     Table,
     /// JSON for programs.
@@ -69,22 +69,19 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints an answer: the same value for programs, `text` for people.
-pub(super) fn answer(
-    format: Format,
-    value: &impl Serialize,
-    text: impl FnOnce() -> String,
-) -> anyhow::Result<()> {
-    print(&match format {
-        Format::Table => text(),
-        Format::Json => serde_json::to_string_pretty(value)? + "\n",
-        Format::Yaml => serde_saphyr::to_string(value)?,
-    })
-}
-
-/// Prints a value for programs.
-pub(super) fn print_value(format: Format, value: &impl Serialize) -> anyhow::Result<()> {
-    answer(format, value, String::new)
+impl OutputArgs {
+    /// Prints an answer: `text` for people, the same as a value for programs.
+    pub(super) fn print(
+        self,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        print(&match self.format {
+            Format::Table => text(),
+            Format::Json => serde_json::to_string_pretty(value)? + "\n",
+            Format::Yaml => serde_saphyr::to_string(value)?,
+        })
+    }
 }
 
 /// A table without lines, as `kubectl` prints it; without a header if `header` is empty.

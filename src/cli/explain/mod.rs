@@ -17,7 +17,7 @@ use crate::cluster::object::Object;
 use crate::cluster::store::Store;
 
 use super::install_namespace;
-use super::output::{self, Done, Exit, OutputArgs};
+use super::output::{Done, Exit, OutputArgs};
 use super::sources;
 
 use self::answer::{Answer, Explained};
@@ -96,7 +96,7 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
     let answer = Answer {
         pods: subjects.map(|subject| explainer.explain(subject)).collect(),
     };
-    output::answer(args.output.format, &answer, || view::text(&answer.pods))?;
+    args.output.print(&answer, || view::text(&answer.pods))?;
     let exits = answer.pods.iter().map(Explained::exit);
     Ok(exits.max().unwrap_or(Exit::Fine))
 }

@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
-use crate::controllers::certificates::secret::Place;
+use crate::controllers::certificates::secret::SecretRef;
 use crate::kube_api::wall_clock;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;
@@ -79,7 +79,7 @@ async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Or
         None => Placement::Cluster,
     };
     let secret = args.tls_secret.as_deref();
-    let secret = secret.map(|name| Place::new(&client, &args.install.namespace, name));
+    let secret = secret.map(|name| SecretRef::new(&client, &args.install.namespace, name));
     let listeners = Listeners::bind(args, placement, secret)?;
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.install.namespace)));
     let cluster = Arc::new(Cluster::new(store));

@@ -9,21 +9,22 @@ use meshgate_core::readiness::Readiness;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
+use crate::certs::live::LivePair;
 use crate::certs::throwaway::{self, Names};
 use crate::cli::output::{Done, Exit};
 use crate::cli::runtime::Runtime;
 use crate::cluster::live::{Fetch, Live};
 use crate::cluster::{Cluster, probe};
-use crate::controllers::certificates::secret::Place;
+use crate::controllers::certificates::follower::Following;
+use crate::controllers::certificates::secret::SecretRef;
 use crate::kube_api::wall_clock;
 use crate::metrics::{self, Metrics, WatchState};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};
-use crate::server::tls::LivePair;
 use crate::server::{Server, bind, descriptors};
 
-use super::certificates::{Certificates, Following};
-use super::{ServeArgs, certificates};
+use super::ServeArgs;
+use super::certificates::Certificates;
 
 /// How long a live look-up of a namespace may take.
 const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
@@ -50,7 +51,7 @@ impl Listeners {
     pub(super) fn bind(
         args: &ServeArgs,
         placement: Placement,
-        secret: Option<Place>,
+        secret: Option<SecretRef>,
     ) -> anyhow::Result<Self> {
         let listen = args.server.listen(placement);
         let listener = bind::bind(listen, "--listen")?;
@@ -129,8 +130,8 @@ impl Ready {
             metrics,
             latch: latches.add("certificate"),
         };
-        let follow_certificates = certificates::follow(self.certificates, following, stop.clone());
-        tasks.spawn("certificates", follow_certificates);
+        let follow = self.certificates.follow(following, stop.clone());
+        tasks.spawn("certificates", follow);
         tasks.spawn("probes", probe::run(cluster, stop));
         tasks.spawn("https", self.server.run(shutdown.clone()));
         let finished = tasks.finished().await;

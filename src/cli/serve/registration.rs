@@ -8,9 +8,9 @@ use meshgate_core::render::{self, Settings};
 
 use crate::cli::runtime::Runtime;
 use crate::controllers::certificates::{self, Source};
-use crate::controllers::{self, Context, Form};
+use crate::controllers::{self, Context, Form, Writer};
 use crate::kube_api::wall_clock;
-use crate::leader::Claim;
+use crate::leader::{Claim, Reporting};
 
 use super::ServeArgs;
 use super::certificates::Certificates;
@@ -30,7 +30,7 @@ pub(super) fn form(args: &ServeArgs, certificates: &Certificates) -> Option<Form
         },
         mirror: args.registration.mirror.form(),
         configuration: None,
-        creates_home: true,
+        creates_namespace: true,
         certificates: certificates::Settings {
             source: Source::File(files.ca_path.clone()),
             clock: Arc::new(wall_clock),
@@ -40,15 +40,18 @@ pub(super) fn form(args: &ServeArgs, certificates: &Certificates) -> Option<Form
 
 /// Starts the controllers, without leader election: no other process registers this address.
 pub(super) fn start(form: Form, client: Client, injectors: Arc<Injectors>, runtime: &Runtime) {
-    let latch = runtime.latches.add("registration");
-    let noted = (Arc::clone(&runtime.metrics), latch);
-    let make =
-        move |client| Context::new(client, Arc::clone(&injectors), form.clone(), noted.clone());
-    let alone = (client, Claim::always());
-    drop(controllers::start(
-        alone,
-        make,
-        &runtime.tasks,
-        &runtime.stop,
-    ));
+    let reporting = Reporting {
+        metrics: Arc::clone(&runtime.metrics),
+        latch: runtime.latches.add("registration"),
+    };
+    let make = move |client| {
+        let injectors = Arc::clone(&injectors);
+        Context::new(client, injectors, form.clone(), reporting.clone())
+    };
+    let alone = Writer {
+        client,
+        claim: Claim::always(),
+    };
+    let (tasks, stop) = (&runtime.tasks, &runtime.stop);
+    drop(controllers::start(alone, make, tasks, stop));
 }

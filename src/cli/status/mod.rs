@@ -93,7 +93,7 @@ async fn status(args: &StatusArgs) -> Done {
         injectors: seen.injectors.as_ref().ok(),
         refusals: seen.refusals.as_ref().ok(),
     };
-    output::answer(args.output.format, &answer, || text(&server, &rows))?;
+    args.output.print(&answer, || text(&server, &rows))?;
     Ok(if findings > 0 {
         Exit::Findings
     } else if count(Grade::Unknown) > 0 {

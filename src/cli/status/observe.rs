@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::certs::chain;
+use crate::cli::break_glass;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
-use crate::controllers::glass;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{call, event, objects, served, wall_clock};
 
@@ -114,7 +114,7 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
 
 /// What `break-glass` can switch off, read with no more rights than `break-glass` needs.
 async fn breakable(client: &Client) -> Vec<Value> {
-    let seen = glass::look(client).await;
+    let seen = break_glass::look(client).await;
     let with_kind = |(id, mut object): (Id, Value)| {
         object["kind"] = id.kind.names().kind.into();
         object

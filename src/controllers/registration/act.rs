@@ -5,9 +5,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::controllers::glass;
 use crate::kube_api::kind::Id;
-use crate::kube_api::{CallError, MANAGER, call, objects};
+use crate::kube_api::{self, CallError, MANAGER, call, gone_is_deleted, objects};
 
 /// Creates our own namespace.
 ///
@@ -47,10 +46,7 @@ pub(super) async fn apply(client: &Client, id: &Id, object: &Value) -> Result<()
 /// The API server refuses it, or cannot be asked; a conflict if it has changed since it was seen.
 /// That it is gone already is no error.
 pub(super) async fn merge(client: &Client, id: &Id, patch: &Value) -> Result<(), CallError> {
-    match glass::merge(client, id, patch).await {
-        Err(error) if !error.is_gone() => Err(error),
-        _ => Ok(()),
-    }
+    gone_is_deleted(kube_api::merge(client, id, patch, kube_api::BREAK_GLASS_MANAGER).await)
 }
 
 /// Deletes an object as it was seen.

@@ -30,11 +30,11 @@ impl Keeper {
         let note = note.map(|(_, note)| note.to_string()).unwrap_or_default();
         tracing::warn!(object = %id, note, "broken glass is closed again: its time has come");
         let event = Event {
-            reason: "GlassClosed",
+            reason: event::ENFORCEMENT_RESUMED,
             message: format!("closed again, as its time has come: {note}"),
             is_warning: false,
         };
-        if let Err(error) = event::record(&self.context.client, (id, live), &event).await {
+        if let Err(error) = event::record(&self.context.client, id, live, &event).await {
             tracing::warn!("no Event tells of it: {error}");
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 
-use crate::controllers::pace::doubled;
+use crate::kube_api::backoff::Backoff;
 use crate::render::in_force;
 
 use super::{Keeper, RESYNC, SETTLE, dry_run};
@@ -181,8 +181,8 @@ impl InForce {
     /// It has not. True if that is to be told.
     fn failed(&mut self, now: Instant) -> bool {
         self.failures += 1;
-        let pause = doubled(FIRST_PAUSE, self.failures - 1);
-        self.due = Some(now + pause.min(LONGEST_PAUSE));
+        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        self.due = Some(now + backoff.pause(self.failures));
         let is_news = self.failures >= PATIENCE && !self.told;
         self.told |= is_news;
         is_news

@@ -32,11 +32,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
-use super::pace::{Pace, Turn};
 use super::trust::Trust;
+use super::write_limiter::{Turn, WriteLimiter};
 use super::{Context, registration::plan::Action};
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, CallError, wall_clock};
+use crate::kube_api::wall_clock;
+use crate::kube_api::{self, CallError};
 
 use self::bulletin::Bulletin;
 use self::fleet::{Fleet, Replicas};
@@ -77,7 +78,7 @@ struct Keeper {
     labelled: watch::Receiver<bool>,
     unlabelled: watch::Receiver<usize>,
     trust: watch::Receiver<Option<Trust>>,
-    pace: Pace,
+    limiter: WriteLimiter,
     reach: Reach,
     in_force: InForce,
     mirror: InForce,
@@ -116,7 +117,7 @@ impl Keeper {
             unlabelled: context.unlabelled.subscribe(),
             trust: context.trust.subscribe(),
             context,
-            pace: Pace::default(),
+            limiter: WriteLimiter::default(),
             reach: Reach::default(),
             in_force: InForce::default(),
             mirror: InForce::default(),
@@ -374,7 +375,7 @@ impl Keeper {
                 self.withdrawn = false;
             }
             Home::Missing if self.withdrawn => return Home::Withdrawn,
-            Home::Missing if self.context.form.creates_home => return Home::Wanted,
+            Home::Missing if self.context.form.creates_namespace => return Home::Wanted,
             Home::Missing | Home::Wanted | Home::Active | Home::Terminating | Home::Withdrawn => {}
         }
         home
@@ -399,7 +400,7 @@ impl Keeper {
             Action::Mend { id, .. } => (id, "mended"),
             Action::Delete { id } => (id, "deleted"),
         };
-        if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
+        if let Turn::Wait { until, first } = self.limiter.turn(id, Instant::now()) {
             if first {
                 let others = managers(observed.objects.get(id));
                 tracing::error!(
@@ -411,7 +412,7 @@ impl Keeper {
             }
             return Ok(Some(until));
         }
-        self.pace.wrote(id, Instant::now());
+        self.limiter.wrote(id, Instant::now());
         match &action {
             Action::Apply { id, object } => act::apply(client, id, object).await?,
             Action::Widen { id, patch } => act::merge(client, id, patch).await?,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use serde_json::Value;
 
-use crate::controllers::pace::doubled;
+use crate::kube_api::backoff::Backoff;
 use crate::kube_api::kind::Id;
 use crate::render::{REACH_ENTRY, REACH_LABEL, Settings, reach};
 
@@ -94,7 +94,7 @@ impl Reach {
         let pause = if is_cache {
             CACHE_PAUSE
         } else {
-            doubled(FIRST_PAUSE, self.failures - 1).min(LONGEST_PAUSE)
+            Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).pause(self.failures)
         };
         self.due = Some(now + pause);
         let is_told = self

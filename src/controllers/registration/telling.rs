@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::controllers::pace::doubled;
 use crate::glass;
 use crate::injector::profile::Mode;
 use crate::kube_api::CallError;
+use crate::kube_api::backoff::Backoff;
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};
 use crate::render::{self, CONFIGURATION, Enforcement, MIRROR, Settings};
@@ -30,8 +30,8 @@ impl Keeper {
                 .open_with(format!("cannot be kept: {problem}"));
             self.told_problem = problem;
         }
-        let pause = doubled(FIRST_PAUSE, self.failures - 1);
-        Instant::now() + pause.min(LONGEST_PAUSE)
+        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        Instant::now() + backoff.pause(self.failures)
     }
 
     /// Notes whether all is armed that is to be. Says how many entries are, of how many.
@@ -183,7 +183,7 @@ impl Keeper {
                 is_warning: news == News::Wrong,
             };
             let live = observed.objects.get(&id);
-            if let Err(error) = event::record(&self.context.client, (&id, live), &event).await {
+            if let Err(error) = event::record(&self.context.client, &id, live, &event).await {
                 tracing::warn!("no Event tells of the registration: {error}");
             }
         }

@@ -101,7 +101,10 @@ fn a_file_that_is_away_for_one_look_keeps_what_it_says() {
     example.delete(CONFIGURATION);
     assert!(folder.look().store.is_none());
     let store = folder.look().store.expect("it was deleted");
-    assert_eq!(store.injectors().len(), meshgate_core::injector::PRESETS.len());
+    assert_eq!(
+        store.injectors().len(),
+        meshgate_core::injector::PRESETS.len()
+    );
     assert!(folder.look().store.is_none(), "told once");
 }
 
