@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use kube::Config;
 
-use crate::cluster::watch;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::Clock;
 use crate::controllers::certificates::args::CertificatesArgs;
 use crate::controllers::{self, Context, Form};
 use crate::injector::Injectors;
 use crate::kube_api;
+use crate::kube_api::client;
 use crate::leader::{Elector, Place};
 use crate::metrics;
 use crate::render::{self, Settings};
@@ -203,7 +203,7 @@ fn start(
     parts: &Parts,
 ) -> anyhow::Result<()> {
     // Two clients: renewals of the Lease share a connection with nobody.
-    let connect = || watch::connect(api).context("cannot set up a client for the API server");
+    let connect = || client::connect(api).context("cannot set up a client for the API server");
     let place = Place {
         namespace: args.namespace.clone(),
         name: LEASE.to_owned(),

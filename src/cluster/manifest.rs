@@ -1,27 +1,25 @@
 //! Files of Kubernetes objects: YAML or JSON, many documents, `List`s.
 
+use std::fmt;
+
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::injector::spec;
 use crate::yaml::{self, Document, ParseError};
 
-use super::object::Object;
-use super::slim;
+use super::object::{Kind, Object, ObjectId};
 
 /// One thing found in a file.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// An object that the view holds.
+    /// The view holds its kind.
     Object(Object),
     /// meshgate's own configuration, not read yet.
     Configuration(Document<'a>),
     /// An object of another kind.
     Other {
-        /// Its `kind`.
         kind: String,
-        /// The whole of it.
         value: Value,
         /// The line in the file where its document begins, from 1.
         line: u64,
@@ -54,19 +52,12 @@ fn read<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(), Pa
     let (Some(version), Some(kind)) = (header.api_version, header.kind) else {
         return Err(document.error("expected a Kubernetes object with apiVersion and kind"));
     };
-    if kind == spec::KIND && version.starts_with("meshgate.io/") {
-        items.push(Item::Configuration(*document));
-        return Ok(());
-    }
-    if let Some(problem) = nearly_right(&version, &kind) {
-        return Err(document.error(problem));
-    }
-    if kind.ends_with("List") {
-        return read_list(document, items);
-    }
-    items.push(match reader(&version, &kind) {
-        Some(reader) => Item::Object(named(document, (reader.typed)(document)?)?),
-        None => Item::Other {
+    let found = Found::of(&version, &kind).map_err(|problem| document.error(problem))?;
+    items.push(match found {
+        Found::Configuration => Item::Configuration(*document),
+        Found::List => return read_list(document, items),
+        Found::Object(kind) => Item::Object(named(document, parse(document, kind)?)?),
+        Found::Other => Item::Other {
             kind,
             value: document.parse()?,
             line: document.line(),
@@ -83,28 +74,29 @@ fn read_list<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(
     }
     let list: List = document.parse()?;
     for (number, value) in list.items.into_iter().flatten().enumerate() {
-        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
-        let name = value
-            .pointer("/metadata/name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let place = format!("items[{number}], {kind} {name}");
-        if kind == spec::KIND && version.starts_with("meshgate.io/") {
-            let problem = format!("{place}: expected a Configuration as a document of its own");
-            return Err(document.error(problem));
-        }
-        if let Some(problem) = nearly_right(&version, &kind) {
-            return Err(document.error(format_args!("{place}: {problem}")));
-        }
-        items.push(match reader(&version, &kind) {
-            Some(reader) => {
-                let read = (reader.untyped)(value);
-                let object =
-                    read.map_err(|error| document.error(format_args!("{place}: {error}")))?;
+        let text = |at: &str| {
+            value
+                .pointer(at)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let kind = text("/kind").to_owned();
+        let place = format!("items[{number}], {kind} {}", text("/metadata/name"));
+        let problem =
+            |problem: &dyn fmt::Display| document.error(format_args!("{place}: {problem}"));
+        let found = Found::of(text("/apiVersion"), &kind);
+        items.push(match found.map_err(|nearly| problem(&nearly))? {
+            Found::Configuration => {
+                return Err(problem(
+                    &"expected a Configuration as a document of its own",
+                ));
+            }
+            Found::Object(kind) => {
+                let object = Object::deserialize(kind, value);
+                let object = object.map_err(|error| problem(&error))?;
                 Item::Object(named(document, object)?)
             }
-            None => Item::Other {
+            Found::List | Found::Other => Item::Other {
                 kind,
                 value,
                 line: document.line(),
@@ -115,7 +107,7 @@ fn read_list<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(
 }
 
 fn named(document: &Document<'_>, object: Object) -> Result<Object, ParseError> {
-    let (kind, _, name) = object.id();
+    let ObjectId { kind, name, .. } = object.id();
     if name.is_empty() {
         let problem = format!("expected metadata.name in this {}", kind.as_str());
         return Err(document.error(problem));
@@ -123,73 +115,58 @@ fn named(document: &Document<'_>, object: Object) -> Result<Object, ParseError> 
     Ok(object)
 }
 
-/// The kinds that the view holds, with their versions.
-const KINDS: [(&str, &str); 6] = [
-    ("v1", "Namespace"),
-    ("v1", "Service"),
-    ("v1", "Node"),
-    ("discovery.k8s.io/v1", "EndpointSlice"),
-    (
-        "admissionregistration.k8s.io/v1",
-        "MutatingWebhookConfiguration",
-    ),
-    (spec::API_VERSION, spec::KIND),
-];
-
-/// What is wrong with a kind that is meant to be one of ours and is not: another version of it,
-/// another case. An object that is silently not looked at would be looked for long.
-fn nearly_right(version: &str, kind: &str) -> Option<String> {
-    let group = |version: &str| {
-        version
-            .rsplit_once('/')
-            .map_or("", |(group, _)| group)
-            .to_owned()
-    };
-    let same_group = |own: &str| group(own) == group(version);
-    let meant = KINDS.into_iter().find(|(own, own_kind)| {
-        own_kind.eq_ignore_ascii_case(kind) && (same_group(own) || *own_kind != kind)
-    });
-    let ours = same_group(spec::API_VERSION).then_some((spec::API_VERSION, spec::KIND));
-    let (own, own_kind) = meant.or(ours)?;
-    let is_right = own == version && own_kind == kind;
-    // Another version of the configuration is told by its own reader, with its place.
-    let is_configuration = kind == spec::KIND && group(version) == group(spec::API_VERSION);
-    if is_right || is_configuration {
-        return None;
-    }
-    Some(format!(
-        "found {kind} of {version}, expected {own_kind} of {own}"
-    ))
+/// With the place in errors, unlike [`Object::deserialize`].
+fn parse(document: &Document<'_>, kind: Kind) -> Result<Object, ParseError> {
+    Ok(match kind {
+        Kind::Namespace => Object::Namespace(document.parse()?),
+        Kind::Service => Object::Service(document.parse()?),
+        Kind::EndpointSlice => Object::EndpointSlice(document.parse()?),
+        Kind::Node => Object::Node(document.parse()?),
+        Kind::Webhooks => Object::Webhooks(document.parse()?),
+    })
 }
 
-/// How one kind is read: from a document, with places in errors, or from an item of a list.
-struct Reader {
-    typed: fn(&Document<'_>) -> Result<Object, ParseError>,
-    untyped: fn(Value) -> Result<Object, serde_json::Error>,
+/// What `apiVersion` and `kind` say.
+enum Found {
+    Configuration,
+    Object(Kind),
+    List,
+    Other,
 }
 
-/// The kinds that the view holds.
-fn reader(version: &str, kind: &str) -> Option<Reader> {
-    macro_rules! of {
-        ($variant:ident: $type:ty) => {
-            Some(Reader {
-                typed: |document| parse::<$type>(document).map(Object::$variant),
-                untyped: |value| serde_json::from_value::<$type>(value).map(Object::$variant),
-            })
-        };
-    }
-    match (version, kind) {
-        ("v1", "Namespace") => of!(Namespace: slim::Namespace),
-        ("v1", "Service") => of!(Service: slim::Service),
-        ("v1", "Node") => of!(Node: slim::Node),
-        ("discovery.k8s.io/v1", "EndpointSlice") => of!(EndpointSlice: slim::EndpointSlice),
-        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration") => {
-            of!(Webhooks: slim::MutatingWebhookConfiguration)
+impl Found {
+    /// # Errors
+    /// It is meant to be one of the kinds that meshgate reads and is not: another version of it, another
+    /// case. A user would look long for an object that is silently ignored.
+    fn of(version: &str, kind: &str) -> Result<Self, String> {
+        if kind == spec::KIND && group(version) == group(spec::API_VERSION) {
+            // The configuration's own reader reports another version, with its place.
+            return Ok(Self::Configuration);
         }
-        _ => None,
+        let known = Kind::ALL.map(|own| (own.api_version(), own.as_str()));
+        if let Some(at) = known.iter().position(|own| *own == (version, kind)) {
+            return Ok(Self::Object(Kind::ALL[at]));
+        }
+        let configuration = (spec::API_VERSION, spec::KIND);
+        let meant = known
+            .into_iter()
+            .chain([configuration])
+            .find(|(own, own_kind)| {
+                own_kind.eq_ignore_ascii_case(kind)
+                    && (group(own) == group(version) || *own_kind != kind)
+            });
+        let ours = (group(version) == group(spec::API_VERSION)).then_some(configuration);
+        if let Some((own, own_kind)) = meant.or(ours) {
+            return Err(format!(
+                "found {kind} of {version}, expected {own_kind} of {own}"
+            ));
+        }
+        let is_list = kind.ends_with("List");
+        Ok(if is_list { Self::List } else { Self::Other })
     }
 }
 
-fn parse<T: DeserializeOwned>(document: &Document<'_>) -> Result<T, ParseError> {
-    document.parse()
+/// The group in an `apiVersion`, empty for the core group.
+fn group(version: &str) -> &str {
+    version.split_once('/').map_or("", |(group, _)| group)
 }

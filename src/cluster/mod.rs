@@ -1,14 +1,13 @@
 //! The cluster view: events in, answers out.
 //!
-//! One view, fed by a source: `folder` reads files for `serve --standalone`; a watch of an API
+//! One view, fed by a source: `manifest_dir` reads files for `serve --standalone`; a watch of an API
 //! server feeds the same [`store::Store`] in the same way. Knows nothing of HTTP.
 
-pub mod folder;
 pub mod freshness;
-mod glass;
-pub mod live;
 mod located;
 pub mod manifest;
+pub mod manifest_dir;
+pub mod namespace_lookup;
 pub mod object;
 pub mod probe;
 pub mod report;

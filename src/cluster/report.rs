@@ -6,7 +6,7 @@ use crate::injector::Injector;
 use crate::injector::profile::{DEFAULT_INSTANCE, ServiceName};
 use crate::injector::spec::ReadinessSource;
 
-use super::located::Place;
+use super::located::Location;
 use super::object::Kind;
 use super::store::Store;
 
@@ -31,8 +31,8 @@ impl Store {
             };
             let state = |instance: Option<&'_ str>| {
                 located
-                    .place(instance)
-                    .map(|place| self.readiness_at(injector, place))
+                    .at(instance)
+                    .map(|location| self.readiness_at(injector, location))
             };
             if let Some(readiness) = state(None) {
                 states.push(State {
@@ -78,10 +78,10 @@ impl Store {
             .iter()
             .enumerate()
             .filter(move |(_, i)| wants_probe(i));
-        let places = numbers.filter_map(|(number, _)| self.located(number));
-        let targets = places
-            .flat_map(|l| l.places())
-            .map(|place| place.target.as_str());
+        let located = numbers.filter_map(|(number, _)| self.located(number));
+        let targets = located
+            .flat_map(|l| l.all())
+            .map(|location| location.target.as_str());
         targets.filter(|target| !target.is_empty())
     }
 
@@ -90,7 +90,7 @@ impl Store {
     pub fn ambiguous(&self) -> impl Iterator<Item = &str> {
         let numbers = self.injectors().iter().enumerate().filter(|(number, _)| {
             self.located(*number)
-                .is_some_and(|l| l.places().any(Place::is_ambiguous))
+                .is_some_and(|l| l.all().any(Location::is_ambiguous))
         });
         numbers.map(|(_, injector)| injector.profile.name.as_str())
     }

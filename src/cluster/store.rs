@@ -13,13 +13,12 @@ use crate::decision::installation::{self, Client, Installation, Known, WebhookCo
 use crate::decision::namespace::NamespaceView;
 use crate::decision::readiness::{self, Nodes, Slice, Tally};
 use crate::decision::{Looked, Readiness};
-use crate::glass::Note;
+use crate::glass::{self, Note};
 use crate::injector::profile::ServiceName;
 use crate::injector::spec::ReadinessSource;
 use crate::injector::{Injector, Injectors};
 
-use super::glass::Glass;
-use super::located::{Located, Place};
+use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId};
 use super::slim;
 
@@ -36,7 +35,8 @@ pub struct Store {
     pub(super) nodes: Nodes,
     pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
     probes: HashMap<String, Result<(), String>>,
-    glass: Glass,
+    /// Why enforcement is suspended, as our own configuration says it.
+    suspension: Option<Note>,
     /// Whether what is not here is not there.
     is_whole: bool,
     derived: Derived,
@@ -65,7 +65,7 @@ impl Store {
             nodes: Nodes::default(),
             webhooks: BTreeMap::new(),
             probes: HashMap::new(),
-            glass: Glass::default(),
+            suspension: None,
             is_whole: false,
             derived: Derived {
                 webhooks_changed: true,
@@ -117,7 +117,10 @@ impl Store {
                 self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
             }
             Object::Webhooks(configuration) => {
-                self.glass.see(&configuration.metadata);
+                if configuration.metadata.name == glass::SEEN_ON {
+                    let text = configuration.metadata.annotations.get(glass::ANNOTATION);
+                    self.suspension = text.and_then(|text| Note::parse(text));
+                }
                 let (name, configuration) = object::webhooks(configuration);
                 self.webhooks.insert(name, configuration);
                 self.derived.webhooks_changed = true;
@@ -126,7 +129,12 @@ impl Store {
     }
 
     /// Takes an object away; nothing happens if it is not there.
-    pub fn delete(&mut self, (kind, namespace, name): ObjectId) {
+    pub fn delete(&mut self, id: ObjectId) {
+        let ObjectId {
+            kind,
+            namespace,
+            name,
+        } = id;
         match kind {
             Kind::Namespace => drop(self.namespaces.remove(&name)),
             Kind::Service => {
@@ -137,7 +145,9 @@ impl Store {
             Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
             Kind::Webhooks => {
                 self.webhooks.remove(&name);
-                self.glass.forget(&name);
+                if name == glass::SEEN_ON {
+                    self.suspension = None;
+                }
                 self.derived.webhooks_changed = true;
             }
         }
@@ -155,26 +165,22 @@ impl Store {
     }
 
     fn ids(&self, kind: Kind) -> Vec<ObjectId> {
-        let cluster_scoped = |name: &String| (kind, String::new(), name.clone());
+        let cluster_scoped = |name: &str| ObjectId::cluster_scoped(kind, name);
+        let namespaced = |namespace, name| ObjectId::namespaced(kind, namespace, name);
         match kind {
-            Kind::Namespace => self.namespaces.keys().map(cluster_scoped).collect(),
+            Kind::Namespace => self.namespaces.keys().map(|n| cluster_scoped(n)).collect(),
             Kind::Service => {
-                let id = |name: &ServiceName| (kind, name.namespace.clone(), name.name.clone());
-                self.services.keys().map(id).collect()
+                let names = self.services.keys();
+                names.map(|s| namespaced(&s.namespace, &s.name)).collect()
             }
             Kind::EndpointSlice => {
                 let slices = self.service_of_slice.keys();
                 slices
-                    .map(|(namespace, name)| (kind, namespace.clone(), name.clone()))
+                    .map(|(namespace, name)| namespaced(namespace, name))
                     .collect()
             }
-            Kind::Node => {
-                let names = self.nodes.names();
-                names
-                    .map(|name| (kind, String::new(), name.to_owned()))
-                    .collect()
-            }
-            Kind::Webhooks => self.webhooks.keys().map(cluster_scoped).collect(),
+            Kind::Node => self.nodes.names().map(cluster_scoped).collect(),
+            Kind::Webhooks => self.webhooks.keys().map(|n| cluster_scoped(n)).collect(),
         }
     }
 
@@ -206,15 +212,11 @@ impl Store {
         self.derived.stale_services.insert(service);
     }
 
-    /// Says what time it is, on which it depends whether broken glass still counts.
-    pub fn tick(&mut self, now: Timestamp) {
-        self.glass.tick(now);
-    }
-
-    /// The note of whoever lets pods pass for now, if somebody does. The view has no clock of its own:
-    /// nobody does before [`Store::tick`] was called.
-    pub fn broken_glass(&self) -> Option<&Note> {
-        self.glass.broken()
+    /// Why and for which injectors enforcement is suspended at this time. The clock is read only if an
+    /// administrator suspended it at all.
+    pub fn suspension(&self, now: impl FnOnce() -> Timestamp) -> Option<&Note> {
+        let note = self.suspension.as_ref()?;
+        note.is_open(now()).then_some(note)
     }
 
     /// Notes how a probe of a target ended.
@@ -296,9 +298,9 @@ impl Store {
         };
         let known = self
             .located(number)
-            .and_then(|located| located.place(instance));
+            .and_then(|located| located.at(instance));
         match known {
-            Some(place) => self.readiness_at(injector, place),
+            Some(location) => self.readiness_at(injector, location),
             None => self.readiness_of_unknown(injector, instance),
         }
     }
@@ -310,9 +312,9 @@ impl Store {
     pub(super) fn readiness_at<'s>(
         &'s self,
         injector: &'s Injector,
-        place: &'s Place,
+        location: &'s Location,
     ) -> Readiness<'s> {
-        let (service, client) = match &place.installation {
+        let (service, client) = match &location.installation {
             Installation::NotInstalled => return Readiness::NotInstalled,
             Installation::NoInstance => return Readiness::NoInstance,
             Installation::At {
@@ -325,7 +327,7 @@ impl Store {
                 self.endpoints(injector, Cow::Borrowed(service), client.as_ref())
             }
             ReadinessSource::Probe => {
-                let target = place.target.as_str();
+                let target = location.target.as_str();
                 match self.probes.get(target) {
                     Some(Ok(())) => Readiness::Usable(Looked::Probe {
                         target,

@@ -1,8 +1,11 @@
 //! How the controllers talk to the API server: each call with a deadline, each error as a
 //! sentence.
 
+pub mod client;
 pub mod event;
+pub mod follow;
 pub mod kind;
+pub mod listen;
 
 use std::collections::BTreeSet;
 use std::error::Error as _;

@@ -209,7 +209,7 @@ fn model(events: &[Event]) -> BTreeMap<ObjectId, Object> {
             Event::Apply(object) => drop(objects.insert(object.id(), object.clone())),
             Event::Delete(id) => drop(objects.remove(id)),
             Event::Relist(kind, list) => {
-                objects.retain(|(own, ..), _| own != kind);
+                objects.retain(|id, _| id.kind != *kind);
                 objects.extend(list.iter().map(|object| (object.id(), object.clone())));
             }
             Event::Settle => {}

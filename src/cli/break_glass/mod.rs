@@ -11,9 +11,9 @@ use anyhow::{Context, bail};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
-use crate::cluster::watch;
 use crate::controllers::glass::{self as act, Seen};
 use crate::glass::{self, Note};
+use crate::kube_api::client;
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::own_name;
 use crate::kube_api::wall_clock;
@@ -150,7 +150,7 @@ async fn in_time<T>(
 async fn break_glass(args: &BreakGlassArgs) -> Done {
     let config = in_time(args, cluster_config(args.kubeconfig.as_deref())).await?;
     let server = config.cluster_url.to_string();
-    let client = watch::connect(&config).context("cannot set up a client for the API server")?;
+    let client = client::connect(&config).context("cannot set up a client for the API server")?;
     let (seen, note) = in_time(args, planned(args, &client)).await?;
     let Some(note) = note else {
         return in_time(args, close(args, &client, seen)).await;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 
-use crate::cluster::folder::Folder;
 use crate::cluster::manifest::{self, Item};
+use crate::cluster::manifest_dir::ManifestDir;
 use crate::cluster::object::Object;
 use crate::cluster::store::Store;
 use crate::injector::Injectors;
@@ -36,7 +36,7 @@ pub(super) struct ExplainArgs {
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<PathBuf>,
 
-    /// Folder of manifests that describes the cluster, as for serve --standalone
+    /// ManifestDir of manifests that describes the cluster, as for serve --standalone
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
@@ -117,7 +117,7 @@ fn state(args: &ExplainArgs) -> anyhow::Result<(Store, bool)> {
         let injectors = injectors.excluding(&args.own_namespace);
         return Ok((Store::new(Arc::new(injectors)), false));
     };
-    let opened = Folder::new(folder, given, &args.own_namespace).open();
+    let opened = ManifestDir::new(folder, given, &args.own_namespace).open();
     let store = opened.map_err(|problems| super::serve::problems(&problems))?;
     Ok((store, true))
 }
@@ -138,7 +138,9 @@ fn read(path: &Path, default_namespace: &str, input: &mut Input) -> anyhow::Resu
     for item in manifest::items(&name, &bytes)? {
         match item {
             Item::Object(object @ Object::Namespace(_)) => input.namespaces.push(object),
-            Item::Object(object) => input.others.push(format!("a {}", object.id().0.as_str())),
+            Item::Object(object) => input
+                .others
+                .push(format!("a {}", object.id().kind.as_str())),
             Item::Configuration(_) => {
                 return Err(anyhow!(
                     "found a Configuration in {name}: give it by --config"

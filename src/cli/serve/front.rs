@@ -10,7 +10,7 @@ use crate::admission::{self, Admission};
 use crate::certs::throwaway::{self, Names};
 use crate::cli::Done;
 use crate::cli::output::Exit;
-use crate::cluster::live::Live;
+use crate::cluster::namespace_lookup::NamespaceLookup;
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::secret::Place;
 use crate::decision::Readiness;
@@ -78,7 +78,7 @@ impl Front {
         self,
         parts: &Parts,
         cluster: &Arc<Cluster>,
-        live: Live,
+        live: NamespaceLookup,
     ) -> anyhow::Result<(Ready, Addresses)> {
         let metrics = Arc::clone(&parts.metrics);
         let admission = Admission::new(Arc::clone(cluster), live, Arc::clone(&metrics));

@@ -12,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Done, configuration, output};
 use crate::cluster::Cluster;
-use crate::cluster::live::Live;
+use crate::cluster::namespace_lookup::NamespaceLookup;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
 use crate::controllers::certificates::secret::Place;
 use crate::injector::Injectors;
+use crate::kube_api::client;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;
 
@@ -81,7 +82,7 @@ async fn serve(
     injectors: Injectors,
     whereabouts: &Whereabouts,
 ) -> Done {
-    let client = watch::connect(api).context("cannot set up a client for the API server")?;
+    let client = client::connect(api).context("cannot set up a client for the API server")?;
     let parts = Parts::new()?;
     // With a kubeconfig it is on somebody's machine, as it is standalone.
     let placement = match args.kubeconfig {
@@ -94,7 +95,7 @@ async fn serve(
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.namespace)));
     let cluster = Arc::new(Cluster::new(store));
     let latches = start_view(&parts, &client, &cluster);
-    let live = Live::new(watch::fetch(client.clone()), LOOKUP_DEADLINE);
+    let live = NamespaceLookup::new(watch::fetch(client.clone()), LOOKUP_DEADLINE);
     let (ready, addresses) = front.wire(&parts, &cluster, live)?;
     let started = greeting::Started {
         certificates: ready.certificates(),
@@ -134,7 +135,6 @@ async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: Cancella
     let mut looks = tokio::time::interval(LOOK);
     let mut said = None;
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
-        cluster.update(|store| store.tick(super::now()));
         let now = Instant::now().into_std();
         for (kind, latch) in &latches {
             match cluster.freshness().state(*kind, now) {

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::output;
 use crate::cli::{Done, configuration};
 use crate::cluster::Cluster;
-use crate::cluster::folder::{self, Folder, Look};
-use crate::cluster::live::{Fetch, Live};
+use crate::cluster::manifest_dir::{self, Look, ManifestDir};
+use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::store::Store;
 use crate::server::args::Placement;
 
@@ -22,26 +22,26 @@ use crate::cli::parts::Parts;
 /// Serves what the files in `path` describe until it is told to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
     let given = args.config.as_deref().map(configuration).transpose()?;
-    let mut folder = Folder::new(path, given, &args.namespace);
+    let mut folder = ManifestDir::new(path, given, &args.namespace);
     let store = folder.open().map_err(|found| problems(&found))?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(serve(args, path, folder, store))
 }
 
 /// All that is wrong with a folder, a line each.
-pub(in crate::cli) fn problems(problems: &[folder::Problem]) -> anyhow::Error {
+pub(in crate::cli) fn problems(problems: &[manifest_dir::Problem]) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     anyhow!("{}", lines.join("\n       "))
 }
 
-async fn serve(args: &ServeArgs, path: &Path, folder: Folder, store: Store) -> Done {
+async fn serve(args: &ServeArgs, path: &Path, folder: ManifestDir, store: Store) -> Done {
     let parts = Parts::new()?;
     let front = Front::bind(args, Placement::Standalone, None)?;
     let view = parts.latches.add("view");
     let cluster = Arc::new(Cluster::new(store));
     cluster.mark_synced();
     view.open();
-    let live = Live::new(lookup(path), LOOKUP_DEADLINE);
+    let live = NamespaceLookup::new(lookup(path), LOOKUP_DEADLINE);
     let (ready, addresses) = front.wire(&parts, &cluster, live)?;
     let started = greeting::Started {
         certificates: ready.certificates(),
@@ -59,8 +59,8 @@ fn lookup(folder: &Path) -> Fetch {
     let folder = folder.to_owned();
     Arc::new(move |name| {
         let folder = folder.clone();
-        let read = tokio::task::spawn_blocking(move || Folder::namespace(&folder, &name));
-        let flat = |read: Result<Result<_, folder::Problem>, _>| match read {
+        let read = tokio::task::spawn_blocking(move || ManifestDir::namespace(&folder, &name));
+        let flat = |read: Result<Result<_, manifest_dir::Problem>, _>| match read {
             Ok(read) => read.map_err(|problem| problem.to_string()),
             Err(error) => Err(format!("the look-up ended early: {error}")),
         };
@@ -69,8 +69,8 @@ fn lookup(folder: &Path) -> Fetch {
 }
 
 /// Follows the files.
-async fn follow(mut folder: Folder, cluster: Arc<Cluster>, stop: CancellationToken) {
-    let mut looks = tokio::time::interval(folder::INTERVAL);
+async fn follow(mut folder: ManifestDir, cluster: Arc<Cluster>, stop: CancellationToken) {
+    let mut looks = tokio::time::interval(manifest_dir::INTERVAL);
     let mut last_problem = String::new();
     let mut facts = greeting::standalone::facts(&folder, &cluster.read());
     while stop.run_until_cancelled(looks.tick()).await.is_some() {

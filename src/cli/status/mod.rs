@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cluster::watch;
+use crate::kube_api::client;
 
 use self::report::{Grade, Injector, Leader, Observed, Pod, Refusal, Row};
 use super::output::{self, Exit, Format};
@@ -80,7 +80,7 @@ pub(super) fn run(args: &StatusArgs) -> Done {
 async fn status(args: &StatusArgs) -> Done {
     let config = cluster_config(args.kubeconfig.as_deref()).await?;
     let server = config.cluster_url.to_string();
-    let client = watch::connect(&config).context("cannot set up a client for the API server")?;
+    let client = client::connect(&config).context("cannot set up a client for the API server")?;
     let given = args
         .config
         .as_deref()

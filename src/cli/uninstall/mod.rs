@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use kube::Client;
 
-use crate::cluster::watch;
 use crate::controllers::removal::installation::{self, Extent, Installation};
 use crate::controllers::removal::{self, Found};
+use crate::kube_api::client;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::own_name;
 
@@ -107,7 +107,7 @@ async fn in_time<T>(
 async fn uninstall(args: &UninstallArgs) -> Done {
     let config = in_time(args, cluster_config(args.kubeconfig.as_deref())).await?;
     let server = config.cluster_url.to_string();
-    let client = watch::connect(&config).context("cannot set up a client for the API server")?;
+    let client = client::connect(&config).context("cannot set up a client for the API server")?;
     let found = in_time(args, find(args, &client)).await?;
     if args.dry_run || found.is_empty() {
         return Answer::of(&found, None).print(args, &server);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::cluster::folder::Folder;
+use crate::cluster::manifest_dir::ManifestDir;
 use crate::cluster::store::Store;
 
 use super::{Lines, Started, counts, excluded, plural, quoted, state_lines, states_table, url};
@@ -11,7 +11,7 @@ use super::{Lines, Started, counts, excluded, plural, quoted, state_lines, state
 /// All of it.
 pub(in crate::cli::serve) fn text(
     path: &Path,
-    folder: &Folder,
+    folder: &ManifestDir,
     store: &Store,
     started: &Started<'_>,
 ) -> String {
@@ -43,7 +43,7 @@ pub(in crate::cli::serve) fn text(
 }
 
 /// Lines that tell, by what is new in them, what a change has changed.
-pub(in crate::cli::serve) fn facts(folder: &Folder, store: &Store) -> BTreeSet<String> {
+pub(in crate::cli::serve) fn facts(folder: &ManifestDir, store: &Store) -> BTreeSet<String> {
     let mut facts = state_lines(store);
     facts.insert(format!("injectors: {}", injectors(folder, store)));
     facts.insert(format!("excluded namespaces: {}", excluded(store)));
@@ -60,7 +60,7 @@ fn notes(store: &Store) -> Vec<String> {
     super::notes(store)
 }
 
-fn read(folder: &Folder, store: &Store) -> String {
+fn read(folder: &ManifestDir, store: &Store) -> String {
     let mut text = plural(folder.files().count(), "file");
     text.push_str(": ");
     text.push_str(&counts(store));
@@ -75,7 +75,7 @@ fn read(folder: &Folder, store: &Store) -> String {
     text
 }
 
-fn injectors(folder: &Folder, store: &Store) -> String {
+fn injectors(folder: &ManifestDir, store: &Store) -> String {
     match folder.configuration_origin() {
         Some(origin) => super::injectors(store, &format!("by {origin}")),
         None => super::injectors(store, "no Configuration was found: all presets"),

@@ -78,7 +78,7 @@ struct File {
 
 /// A folder of manifests.
 #[derive(Debug)]
-pub struct Folder {
+pub struct ManifestDir {
     path: PathBuf,
     /// The name of the configuration file given apart from the folder, and what it says.
     given: Option<(String, Arc<Injectors>)>,
@@ -101,7 +101,7 @@ pub struct Look {
     pub problems: Vec<Problem>,
 }
 
-impl Folder {
+impl ManifestDir {
     /// A folder that was not read yet. `given` is a configuration from elsewhere, with its name;
     /// `own_namespace` is excluded besides what the configuration excludes.
     pub fn new(path: &Path, given: Option<(String, Injectors)>, own_namespace: &str) -> Self {
@@ -324,12 +324,11 @@ impl Folder {
         for (name, file) in &self.files {
             for object in &file.content.objects {
                 let id = object.id();
-                let (kind, namespace, object_name) = id.clone();
-                if let Some(first) = origins.insert(id, name) {
-                    let separator = if namespace.is_empty() { "" } else { "/" };
+                if let Some(first) = origins.insert(id.clone(), name) {
+                    let separator = if id.namespace.is_empty() { "" } else { "/" };
                     return Err(Problem::Twice {
-                        kind: kind.as_str(),
-                        name: format!("{namespace}{separator}{object_name}"),
+                        kind: id.kind.as_str(),
+                        name: format!("{}{separator}{}", id.namespace, id.name),
                         first: self.path.join(first).display().to_string(),
                         second: self.path.join(name).display().to_string(),
                     });

@@ -40,7 +40,7 @@ type Flight = Shared<BoxFuture<'static, Outcome>>;
 
 /// Looks namespaces up at the source.
 #[derive(Clone)]
-pub struct Live {
+pub struct NamespaceLookup {
     inner: Arc<Inner>,
 }
 
@@ -58,15 +58,15 @@ struct Inner {
 /// Most look-ups at once.
 const MOST_AT_ONCE: usize = 32;
 
-impl fmt::Debug for Live {
+impl fmt::Debug for NamespaceLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live")
+        f.debug_struct("NamespaceLookup")
             .field("deadline", &self.inner.deadline)
             .finish_non_exhaustive()
     }
 }
 
-impl Live {
+impl NamespaceLookup {
     /// Asks `fetch`, for `deadline` at most.
     pub fn new(fetch: Fetch, deadline: Duration) -> Self {
         let flights = Mutex::new(HashMap::new());
@@ -137,13 +137,13 @@ mod tests {
         namespace
     }
 
-    fn live(fetch: Fetch) -> Live {
-        Live::new(fetch, Duration::from_secs(1))
+    fn lookup(fetch: Fetch) -> NamespaceLookup {
+        NamespaceLookup::new(fetch, Duration::from_secs(1))
     }
 
     #[tokio::test]
     async fn those_who_ask_at_once_share_a_look_up_and_those_who_ask_later_do_not() {
-        let source = live(Arc::new(|name| {
+        let source = lookup(Arc::new(|name| {
             async {
                 tokio::task::yield_now().await;
                 Ok((name != "nowhere").then(|| named(name)))
@@ -167,14 +167,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_source_that_does_not_answer_is_given_up_at_the_deadline() {
-        let source = live(Arc::new(|_| std::future::pending().boxed()));
+        let source = lookup(Arc::new(|_| std::future::pending().boxed()));
         let expected = Err(LookupError::TimedOut(Duration::from_secs(1)));
         assert_eq!(source.namespace("shop").await, expected);
     }
 
     #[tokio::test]
     async fn a_look_up_that_nobody_waits_for_is_forgotten() {
-        let source = live(Arc::new(|_| std::future::pending().boxed()));
+        let source = lookup(Arc::new(|_| std::future::pending().boxed()));
         for number in 0..1_000 {
             let name = format!("team-{number}");
             assert_eq!(source.namespace(&name).now_or_never(), None);
@@ -187,7 +187,7 @@ mod tests {
     async fn a_burst_for_many_namespaces_waits_for_its_turn() {
         let (now, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let counted = (Arc::clone(&now), Arc::clone(&most));
-        let source = live(Arc::new(move |name| {
+        let source = lookup(Arc::new(move |name| {
             let (now, most) = counted.clone();
             async move {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
