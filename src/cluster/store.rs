@@ -56,6 +56,16 @@ struct Derived {
 impl Store {
     /// An empty cluster.
     pub fn new(injectors: Arc<Injectors>) -> Self {
+        Self::empty(injectors, false)
+    }
+
+    /// A cluster that will be listed as a whole: no webhook configuration then means that there is none,
+    /// and not that it was not written down.
+    pub fn of_whole(injectors: Arc<Injectors>) -> Self {
+        Self::empty(injectors, true)
+    }
+
+    fn empty(injectors: Arc<Injectors>, is_whole: bool) -> Self {
         let mut store = Self {
             injectors,
             namespaces: HashMap::new(),
@@ -66,22 +76,12 @@ impl Store {
             webhooks: BTreeMap::new(),
             probes: HashMap::new(),
             suspension: None,
-            is_whole: false,
+            is_whole,
             derived: Derived {
                 webhooks_changed: true,
                 ..Derived::default()
             },
         };
-        store.settle();
-        store
-    }
-
-    /// A cluster that is going to be listed as a whole: no webhook configuration then means that
-    /// there is none, and not that nobody wrote one down.
-    pub fn of_whole(injectors: Arc<Injectors>) -> Self {
-        let mut store = Self::new(injectors);
-        store.is_whole = true;
-        store.derived.webhooks_changed = true;
         store.settle();
         store
     }
@@ -230,7 +230,7 @@ impl Store {
         self.forget_probes();
     }
 
-    /// Forgets what was found at targets that nobody wants probed any more.
+    /// Forgets what was found at targets that need no probe any more.
     fn forget_probes(&mut self) {
         let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
         self.probes.retain(|target, _| wanted.contains(target));
@@ -328,20 +328,11 @@ impl Store {
             }
             ReadinessSource::Probe => {
                 let target = location.target.as_str();
-                match self.probes.get(target) {
-                    Some(Ok(())) => Readiness::Usable(Looked::Probe {
-                        target,
-                        problem: None,
-                    }),
-                    Some(Err(problem)) => Readiness::NotUsable(Looked::Probe {
-                        target,
-                        problem: Some(problem),
-                    }),
-                    None => {
-                        let problem = Some("it was not tried yet");
-                        Readiness::NotUsable(Looked::Probe { target, problem })
-                    }
-                }
+                let problem = match self.probes.get(target) {
+                    Some(outcome) => outcome.as_ref().err().map(String::as_str),
+                    None => Some("it was not tried yet"),
+                };
+                readiness_of(problem.is_none(), Looked::Probe { target, problem })
             }
         }
     }
@@ -358,7 +349,7 @@ impl Store {
             Installation::NoInstance => Readiness::NoInstance,
             Installation::At { service, .. } => match profile.readiness {
                 ReadinessSource::Assumed => Readiness::Usable(Looked::Assumed),
-                // Nobody probes a Service that only a pod's label names.
+                // Services that only a pod's label names are not probed.
                 ReadinessSource::Endpoints | ReadinessSource::Probe => {
                     self.endpoints(injector, Cow::Owned(service), None)
                 }
@@ -381,10 +372,14 @@ impl Store {
             tally,
             client,
         };
-        if is_enough {
-            Readiness::Usable(looked)
-        } else {
-            Readiness::NotUsable(looked)
-        }
+        readiness_of(is_enough, looked)
+    }
+}
+
+fn readiness_of(is_usable: bool, looked: Looked<'_>) -> Readiness<'_> {
+    if is_usable {
+        Readiness::Usable(looked)
+    } else {
+        Readiness::NotUsable(looked)
     }
 }

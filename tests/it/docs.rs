@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use meshgate::cluster::manifest_dir::ManifestDir;
+use meshgate::cluster::manifest::dir::ManifestDir;
 use meshgate::decision::pod::PodView;
 use meshgate::decision::reason::Reason;
 use meshgate::decision::{gate, requirement};

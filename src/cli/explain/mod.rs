@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 
+use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::manifest::{self, Item};
-use crate::cluster::manifest_dir::ManifestDir;
 use crate::cluster::object::Object;
 use crate::cluster::store::Store;
 use crate::injector::Injectors;

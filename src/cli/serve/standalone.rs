@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::output;
 use crate::cli::{Done, configuration};
 use crate::cluster::Cluster;
-use crate::cluster::manifest_dir::{self, Look, ManifestDir};
+use crate::cluster::manifest::dir::{self as manifest_dir, Look, ManifestDir};
 use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::store::Store;
 use crate::server::args::Placement;

@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Says this to whoever watches, and is nothing that happened.
+    /// Says this on every open watch, and changes nothing.
     fn say(&self, kind: &str, object: &Value) {
         let line = event(kind, object);
         self.0
@@ -500,7 +500,7 @@ async fn an_answer_that_never_comes_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_opened_again_and_nobody_need_know() {
+async fn a_watch_that_falls_silent_is_opened_again_without_a_word() {
     Followed::new(three([Reply::Right, Reply::Right, Reply::Silent(0)]))
         .run(async |followed| {
             followed.agrees().await;
@@ -512,7 +512,7 @@ async fn a_watch_that_falls_silent_is_opened_again_and_nobody_need_know() {
             );
             followed.server.set("d", Some("enabled"));
             sleep(Duration::from_secs(29)).await;
-            assert!(!followed.is_right(), "nobody can have noticed yet");
+            assert!(!followed.is_right(), "too early to notice");
             sleep(Duration::from_secs(3)).await;
             assert!(followed.is_right() && followed.is_current());
         })

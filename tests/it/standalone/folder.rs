@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use meshgate::cluster::manifest_dir::ManifestDir;
+use meshgate::cluster::manifest::dir::ManifestDir;
 
 use super::program::{Place, Program};
 

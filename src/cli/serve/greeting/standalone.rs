@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::cluster::manifest_dir::ManifestDir;
+use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::store::Store;
 
 use super::{Lines, Started, counts, excluded, plural, quoted, state_lines, states_table, url};

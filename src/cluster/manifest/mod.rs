@@ -1,5 +1,7 @@
 //! Files of Kubernetes objects: YAML or JSON, many documents, `List`s.
 
+pub mod dir;
+
 use std::fmt;
 
 use serde::Deserialize;
@@ -8,7 +10,7 @@ use serde_json::Value;
 use crate::injector::spec;
 use crate::yaml::{self, Document, ParseError};
 
-use super::object::{Kind, Object, ObjectId};
+use crate::cluster::object::{Kind, Object, ObjectId};
 
 /// One thing found in a file.
 #[derive(Debug)]
