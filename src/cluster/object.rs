@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::decision::installation::{Client, WebhookConfiguration, WebhookEntry};
-use crate::decision::readiness::{Endpoint, Slice};
 use crate::injector::keys::Keys;
 use crate::injector::profile::ServiceName;
 use crate::injector::rule::Place;
+use crate::readiness::endpoints::{Endpoint, Slice};
+use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
 
 use super::slim;
 use crate::glass;

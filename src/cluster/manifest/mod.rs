@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::injector::spec;
+use crate::config;
 use crate::yaml::{self, Document, ParseError};
 
 use crate::cluster::object::{Kind, Object, ObjectId};
@@ -141,7 +141,7 @@ impl Found {
     /// It is meant to be one of the kinds that meshgate reads and is not: another version of it, another
     /// case. A user would look long for an object that is silently ignored.
     fn of(version: &str, kind: &str) -> Result<Self, String> {
-        if kind == spec::KIND && group(version) == group(spec::API_VERSION) {
+        if kind == config::KIND && group(version) == group(config::API_VERSION) {
             // The configuration's own reader reports another version, with its place.
             return Ok(Self::Configuration);
         }
@@ -149,7 +149,7 @@ impl Found {
         if let Some(at) = known.iter().position(|own| *own == (version, kind)) {
             return Ok(Self::Object(Kind::ALL[at]));
         }
-        let configuration = (spec::API_VERSION, spec::KIND);
+        let configuration = (config::API_VERSION, config::KIND);
         let meant = known
             .into_iter()
             .chain([configuration])
@@ -157,7 +157,7 @@ impl Found {
                 own_kind.eq_ignore_ascii_case(kind)
                     && (group(own) == group(version) || *own_kind != kind)
             });
-        let ours = (group(version) == group(spec::API_VERSION)).then_some(configuration);
+        let ours = (group(version) == group(config::API_VERSION)).then_some(configuration);
         if let Some((own, own_kind)) = meant.or(ours) {
             return Err(format!(
                 "found {kind} of {version}, expected {own_kind} of {own}"
