@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kube::Client;
 
-use crate::cluster::watch;
+use crate::kube_api::client;
 
 use super::output::{self, OutputArgs};
 use super::sources::cluster_config;
@@ -37,7 +37,7 @@ impl ChangeArgs {
             .in_time(cluster_config(self.kubeconfig.as_deref()))
             .await?;
         let client =
-            watch::connect(&config).context("cannot set up a client for the API server")?;
+            client::connect(&config).context("cannot set up a client for the API server")?;
         Ok((client, config.cluster_url.to_string()))
     }
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use kube::Config;
 
-use crate::cluster::watch;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::args::{CertificatesArgs, names};
 use crate::controllers::{self, Context, Form, KEPT_BY_LEADER, Writer};
 use crate::injector::Injectors;
-use crate::kube_api::wall_clock;
+use crate::kube_api::{client, wall_clock};
 use crate::leader::{Elector, LeaseName, Reporting};
 use crate::metrics;
 use crate::render::{self, Settings};
@@ -185,7 +184,7 @@ fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
 /// Contends for the Lease, and starts the controllers, which act while it is held.
 fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> anyhow::Result<()> {
     // Two clients: renewals of the Lease wait for no other request.
-    let connect = || watch::connect(api).context("cannot set up a client for the API server");
+    let connect = || client::connect(api).context("cannot set up a client for the API server");
     let reporting = |name| Reporting {
         metrics: Arc::clone(&runtime.metrics),
         latch: runtime.latches.add(name),

@@ -7,7 +7,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use meshgate_core::injector::Injectors;
 
-use crate::cluster::folder::Folder;
+use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::store::Store;
 
 /// Reads `--config`: its name for messages, and its content.
@@ -32,8 +32,8 @@ pub(super) fn or_presets(given: Option<(String, Injectors)>) -> anyhow::Result<I
 }
 
 /// Reads a directory of manifests. The error has a line for each problem.
-pub(super) fn open(folder: &mut Folder) -> anyhow::Result<Store> {
-    folder.open().map_err(|problems| {
+pub(super) fn open(directory: &mut ManifestDir) -> anyhow::Result<Store> {
+    directory.open().map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         anyhow!("{}", lines.join("\n       "))
     })

@@ -1,14 +1,12 @@
 //! The cluster view: events in, answers out.
 //!
-//! One view, fed by a source: `folder` reads files for `serve --standalone`; a watch of an API
+//! One view, fed by a source: `manifest::dir` reads files for `serve --standalone`; a watch of an API
 //! server feeds the same [`store::Store`] in the same way. Knows nothing of HTTP.
 
-pub mod folder;
 pub mod freshness;
-mod glass;
-pub mod live;
 mod located;
 pub mod manifest;
+pub mod namespace_lookup;
 pub mod object;
 pub mod probe;
 pub mod report;
@@ -23,7 +21,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use self::freshness::Freshness;
 use self::store::Store;
 
-/// The view that everybody shares.
+/// The view that all requests share.
 ///
 /// Deciding is synchronous and takes microseconds: a read guard around it is simpler than a copy
 /// of the cluster per event. The guard never crosses an await (linted).
@@ -35,8 +33,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A view that has read nothing yet: until [`Cluster::mark_synced`] is called, requirements cannot
-    /// be told (case 60).
+    /// A view that has read nothing yet: requirements are unknown until [`Cluster::mark_synced`] (case 60).
     pub fn new(store: Store) -> Self {
         Self {
             store: RwLock::new(store),

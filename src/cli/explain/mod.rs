@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
-use crate::cluster::folder::Folder;
+use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::manifest::{self, Item};
 use crate::cluster::object::Object;
 use crate::cluster::store::Store;
@@ -104,8 +104,9 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
 /// The cluster as the directory describes it; without one, an empty cluster.
 fn store(args: &ExplainArgs) -> anyhow::Result<Store> {
     let given = sources::configuration_of(args.config.as_deref())?;
-    if let Some(folder) = &args.state {
-        return sources::open(&mut Folder::new(folder, given, &args.own_namespace));
+    if let Some(directory) = &args.state {
+        let mut directory = ManifestDir::new(directory, given, &args.own_namespace);
+        return sources::open(&mut directory);
     }
     let injectors = sources::or_presets(given)?;
     Ok(Store::new(Arc::new(
@@ -127,7 +128,9 @@ fn read(path: &Path, default_namespace: &str, input: &mut Input) -> anyhow::Resu
     for item in manifest::items(&name, &bytes)? {
         match item {
             Item::Object(object @ Object::Namespace(_)) => input.namespaces.push(object),
-            Item::Object(object) => input.others.push(format!("a {}", object.id().0.as_str())),
+            Item::Object(object) => input
+                .others
+                .push(format!("a {}", object.id().kind.as_str())),
             Item::Configuration(_) => {
                 bail!("found a Configuration in {name}: give it by --config");
             }

@@ -17,7 +17,7 @@ use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
 use crate::controllers::certificates::secret::SecretRef;
-use crate::kube_api::wall_clock;
+use crate::kube_api::client;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;
 
@@ -71,7 +71,7 @@ async fn api(args: &ServeArgs) -> anyhow::Result<Config> {
 }
 
 async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Origin) -> Done {
-    let client = watch::connect(api).context("cannot set up a client for the API server")?;
+    let client = client::connect(api).context("cannot set up a client for the API server")?;
     let runtime = Runtime::new()?;
     // A kubeconfig means a developer's machine, as --standalone does.
     let placement = match args.kubeconfig {
@@ -91,7 +91,6 @@ async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Or
         registration::start(form, client, injectors, &runtime);
     }
     let (tasks, stop) = (&runtime.tasks, &runtime.stop);
-    tasks.spawn("clock", tell_time(Arc::clone(&cluster), stop.clone()));
     tasks.spawn("view", tell(latches, Arc::clone(&cluster), stop.clone()));
     ready.run(runtime, cluster).await
 }
@@ -107,14 +106,6 @@ fn start_view(runtime: &Runtime, client: &Client, cluster: &Arc<Cluster>) -> Vec
         (kind, latch)
     };
     feeds.into_iter().map(start).collect()
-}
-
-/// Tells the view the time: it has no clock, and a suspension of enforcement ends at a time.
-async fn tell_time(cluster: Arc<Cluster>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(LOOK);
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        cluster.update(|store| store.tick(wall_clock()));
-    }
 }
 
 /// Reports what is new in the view: in the readiness conditions, on standard output after the first

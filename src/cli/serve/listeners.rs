@@ -13,7 +13,7 @@ use crate::certs::live::LivePair;
 use crate::certs::throwaway::{self, Names};
 use crate::cli::output::{Done, Exit};
 use crate::cli::runtime::Runtime;
-use crate::cluster::live::{Fetch, Live};
+use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::follower::Following;
 use crate::controllers::certificates::secret::SecretRef;
@@ -81,8 +81,8 @@ impl Listeners {
         fetch: Fetch,
     ) -> anyhow::Result<Ready> {
         let metrics = Arc::clone(&runtime.metrics);
-        let live = Live::new(fetch, LOOKUP_DEADLINE);
-        let admission = Admission::new(Arc::clone(cluster), live, Arc::clone(&metrics));
+        let lookup = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
+        let admission = Admission::new(Arc::clone(cluster), lookup, Arc::clone(&metrics));
         let pair = match &self.certificates {
             Certificates::Files(files) => LivePair::new(files.pair.clone()),
             Certificates::Secret(_) => LivePair::empty(),

@@ -11,8 +11,8 @@ use crate::cli::output::{self, Done, plural};
 use crate::cli::runtime::{Runtime, block_on};
 use crate::cli::sources;
 use crate::cluster::Cluster;
-use crate::cluster::folder::{self, Folder, Look};
-use crate::cluster::live::Fetch;
+use crate::cluster::manifest::dir::{INTERVAL, Look, ManifestDir, Problem};
+use crate::cluster::namespace_lookup::Fetch;
 use crate::cluster::store::Store;
 use crate::server::args::Placement;
 
@@ -23,12 +23,12 @@ use super::listeners::{Listeners, Ready};
 /// Serves what the files in `path` describe until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
     let given = sources::configuration_of(args.config.as_deref())?;
-    let mut folder = Folder::new(path, given, &args.install.namespace);
-    let store = sources::open(&mut folder)?;
-    block_on(serve(args, path, folder, store))
+    let mut directory = ManifestDir::new(path, given, &args.install.namespace);
+    let store = sources::open(&mut directory)?;
+    block_on(serve(args, path, directory, store))
 }
 
-async fn serve(args: &ServeArgs, path: &Path, folder: Folder, store: Store) -> Done {
+async fn serve(args: &ServeArgs, path: &Path, directory: ManifestDir, store: Store) -> Done {
     let runtime = Runtime::new()?;
     let listeners = Listeners::bind(args, Placement::Standalone, None)?;
     let view = runtime.latches.add("view");
@@ -36,20 +36,20 @@ async fn serve(args: &ServeArgs, path: &Path, folder: Folder, store: Store) -> D
     cluster.mark_synced();
     view.open();
     let ready = listeners.wire(&runtime, &cluster, lookup(path))?;
-    let text = text(path, &folder, &cluster.read(), &ready);
+    let text = text(path, &directory, &cluster.read(), &ready);
     output::print(&text)?;
-    let follow = follow(folder, Arc::clone(&cluster), runtime.stop.clone());
+    let follow = follow(directory, Arc::clone(&cluster), runtime.stop.clone());
     runtime.tasks.spawn("folder", follow);
     ready.run(runtime, cluster).await
 }
 
 /// Without a cluster, a live look-up reads the files as they are now.
-fn lookup(folder: &Path) -> Fetch {
-    let folder = folder.to_owned();
+fn lookup(directory: &Path) -> Fetch {
+    let directory = directory.to_owned();
     Arc::new(move |name| {
-        let folder = folder.clone();
-        let read = tokio::task::spawn_blocking(move || Folder::namespace(&folder, &name));
-        let flat = |read: Result<Result<_, folder::Problem>, _>| match read {
+        let directory = directory.clone();
+        let read = tokio::task::spawn_blocking(move || ManifestDir::namespace(&directory, &name));
+        let flat = |read: Result<Result<_, Problem>, _>| match read {
             Ok(read) => read.map_err(|problem| problem.to_string()),
             Err(error) => Err(format!("the look-up ended early: {error}")),
         };
@@ -58,17 +58,17 @@ fn lookup(folder: &Path) -> Fetch {
 }
 
 /// Follows the files, and logs what their changes change.
-async fn follow(mut folder: Folder, cluster: Arc<Cluster>, stop: CancellationToken) {
-    let mut looks = tokio::time::interval(folder::INTERVAL);
+async fn follow(mut directory: ManifestDir, cluster: Arc<Cluster>, stop: CancellationToken) {
+    let mut looks = tokio::time::interval(INTERVAL);
     let mut last_problem = String::new();
-    let mut before = facts(&folder, &cluster.read());
+    let mut before = facts(&directory, &cluster.read());
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
-        let look = tokio::task::spawn_blocking(move || (folder.look(), folder)).await;
+        let look = tokio::task::spawn_blocking(move || (directory.look(), directory)).await;
         let Ok((look, same)) = look else { return };
-        folder = same;
+        directory = same;
         report(&look, &mut last_problem);
         if let Some(store) = look.store {
-            let now = facts(&folder, &store);
+            let now = facts(&directory, &store);
             cluster.replace(store);
             for line in now.difference(&before) {
                 tracing::info!("{line}");
@@ -113,10 +113,10 @@ fn some(names: &[String]) -> String {
 }
 
 /// The start-up lines.
-fn text(path: &Path, folder: &Folder, store: &Store, server: &Ready) -> String {
+fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> String {
     let mut lines = Lines::default();
-    lines.push("read", &read(folder, store));
-    lines.push("injectors", &injectors(folder, store));
+    lines.push("read", &read(directory, store));
+    lines.push("injectors", &injectors(directory, store));
     lines.push("excluded", &banner::excluded(store));
     lines.push_notes(&notes(store));
     lines.push_server(server);
@@ -140,9 +140,9 @@ fn text(path: &Path, folder: &Folder, store: &Store, server: &Ready) -> String {
 }
 
 /// Lines about the view. After a change, the lines that are new tell what has changed.
-fn facts(folder: &Folder, store: &Store) -> BTreeSet<String> {
+fn facts(directory: &ManifestDir, store: &Store) -> BTreeSet<String> {
     let mut facts = banner::state_lines(store);
-    facts.insert(format!("injectors: {}", injectors(folder, store)));
+    facts.insert(format!("injectors: {}", injectors(directory, store)));
     facts.insert(format!("excluded namespaces: {}", banner::excluded(store)));
     facts.extend(notes(store));
     facts
@@ -157,10 +157,10 @@ fn notes(store: &Store) -> Vec<String> {
     banner::notes(store)
 }
 
-fn read(folder: &Folder, store: &Store) -> String {
-    let files = plural(folder.files().count(), "file");
+fn read(directory: &ManifestDir, store: &Store) -> String {
+    let files = plural(directory.files().count(), "file");
     let counts = banner::counts(store);
-    let ignored = folder.ignored();
+    let ignored = directory.ignored();
     let kinds = ignored.iter().map(|(kind, count)| plural(*count, kind));
     let kinds: Vec<String> = kinds.collect();
     if kinds.is_empty() {
@@ -169,18 +169,18 @@ fn read(folder: &Folder, store: &Store) -> String {
     format!("{files}: {counts}; not looked at: {}", kinds.join(", "))
 }
 
-fn injectors(folder: &Folder, store: &Store) -> String {
-    match folder.configuration_origin() {
+fn injectors(directory: &ManifestDir, store: &Store) -> String {
+    match directory.configuration_origin() {
         Some(origin) => banner::injectors(store, &format!("by {origin}")),
         None => banner::injectors(store, "no Configuration was found: all presets"),
     }
 }
 
 /// A review to try: one of those beside the directory.
-fn review(folder: &Path) -> Option<PathBuf> {
-    let beside = match folder.parent() {
-        Some(parent) if folder.file_name().is_some() => parent.join("reviews"),
-        Some(_) | None => folder.join("../reviews"),
+fn review(directory: &Path) -> Option<PathBuf> {
+    let beside = match directory.parent() {
+        Some(parent) if directory.file_name().is_some() => parent.join("reviews"),
+        Some(_) | None => directory.join("../reviews"),
     };
     let entries = std::fs::read_dir(beside).ok()?.flatten();
     let files = entries.map(|entry| entry.path());

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use meshgate::cluster::folder::Folder;
+use meshgate::cluster::manifest::dir::ManifestDir;
 
 use super::program::{ExampleDir, Program};
 
@@ -87,7 +87,7 @@ async fn an_emptied_file_keeps_its_objects_and_a_deleted_one_takes_them_away() {
 #[test]
 fn a_file_that_is_away_for_one_look_keeps_what_it_says() {
     let example = ExampleDir::new();
-    let mut folder = Folder::new(&example.path("cluster"), None, "meshgate-system");
+    let mut folder = ManifestDir::new(&example.path("cluster"), None, "meshgate-system");
     folder.open().unwrap();
     let configuration = example.read(CONFIGURATION);
     example.delete(CONFIGURATION);
@@ -118,7 +118,7 @@ fn a_look_up_does_not_believe_a_file_that_is_being_written() {
     let (is_read, mut comments) = (AtomicBool::new(false), String::new());
     std::thread::scope(|threads| {
         let found = threads.spawn(|| {
-            let found = Folder::namespace(&folder, "late");
+            let found = ManifestDir::namespace(&folder, "late");
             is_read.store(true, Ordering::SeqCst);
             found
         });
@@ -131,9 +131,9 @@ fn a_look_up_does_not_believe_a_file_that_is_being_written() {
     });
     let annotations = "  annotations: {linkerd.io/inject: enabled}\n";
     example.write("cluster/late.yaml", &format!("{half}{annotations}"));
-    let found = Folder::namespace(&folder, "late").unwrap().unwrap();
+    let found = ManifestDir::namespace(&folder, "late").unwrap().unwrap();
     assert_eq!(found.metadata.annotations.len(), 1);
-    assert_eq!(Folder::namespace(&folder, "nowhere").unwrap(), None);
+    assert_eq!(ManifestDir::namespace(&folder, "nowhere").unwrap(), None);
 }
 
 #[tokio::test]

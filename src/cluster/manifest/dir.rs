@@ -14,10 +14,10 @@ use std::time::{Duration, SystemTime};
 use crate::injector::Injectors;
 use crate::yaml::ParseError;
 
-use super::manifest::{self, Item};
-use super::object::{Object, ObjectId};
-use super::slim;
-use super::store::Store;
+use super::{Item, items};
+use crate::cluster::object::{Object, ObjectId};
+use crate::cluster::slim;
+use crate::cluster::store::Store;
 
 /// Time between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(200);
@@ -46,13 +46,9 @@ pub enum Problem {
     /// Two files have the same object.
     #[error("found {kind} {name} in {first} and in {second}, expected it once")]
     Twice {
-        /// Kind.
         kind: &'static str,
-        /// Namespace and name.
         name: String,
-        /// One file.
         first: String,
-        /// The other.
         second: String,
     },
 }
@@ -64,6 +60,15 @@ struct Content {
     configuration: Option<Arc<Injectors>>,
     /// Kinds that are not looked at, with how many there are.
     ignored: BTreeMap<String, usize>,
+}
+
+impl Content {
+    fn namespace(self, name: &str) -> Option<slim::Namespace> {
+        self.objects.into_iter().find_map(|object| match object {
+            Object::Namespace(one) if one.metadata.name == name => Some(one),
+            _ => None,
+        })
+    }
 }
 
 /// What tells that a file has changed.
@@ -78,7 +83,7 @@ struct File {
 
 /// A folder of manifests.
 #[derive(Debug)]
-pub struct Folder {
+pub struct ManifestDir {
     path: PathBuf,
     /// The name of the configuration file given apart from the folder, and what it says.
     given: Option<(String, Arc<Injectors>)>,
@@ -101,7 +106,7 @@ pub struct Look {
     pub problems: Vec<Problem>,
 }
 
-impl Folder {
+impl ManifestDir {
     /// A folder that was not read yet. `given` is a configuration from elsewhere, with its name;
     /// `own_namespace` is excluded besides what the configuration excludes.
     pub fn new(path: &Path, given: Option<(String, Injectors)>, own_namespace: &str) -> Self {
@@ -123,34 +128,25 @@ impl Folder {
         let stamps = self.stamps().map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
         for (name, stamp) in stamps {
-            // An empty file that was always empty says nothing, and that is fine.
-            let read = self.read(&name);
-            let content = match read {
-                Ok(content) => content,
-                Err(Problem::Empty(_)) => Content::default(),
-                Err(problem) => {
-                    problems.push(problem);
-                    Content::default()
-                }
+            let mut file = File {
+                seen: Some(stamp),
+                read: Some(stamp),
+                content: Content::default(),
             };
-            self.files.insert(
-                name,
-                File {
-                    seen: Some(stamp),
-                    read: Some(stamp),
-                    content,
-                },
-            );
-        }
-        let store = self.assemble();
-        match store {
-            Ok(store) if problems.is_empty() => Ok(store),
-            Ok(_) => Err(problems),
-            Err(problem) => {
-                problems.push(problem);
-                Err(problems)
+            match self.read(&name) {
+                Ok(content) => file.content = content,
+                // A file that was always empty says nothing.
+                Err(Problem::Empty(_)) => {}
+                Err(problem) => problems.push(problem),
             }
+            self.files.insert(name, file);
         }
+        match self.assemble() {
+            Ok(store) if problems.is_empty() => return Ok(store),
+            Ok(_) => {}
+            Err(problem) => problems.push(problem),
+        }
+        Err(problems)
     }
 
     /// Looks whether anything has changed.
@@ -210,30 +206,15 @@ impl Folder {
         std::thread::sleep(INTERVAL);
         let mut unread = None;
         for (file, stamp) in folder.stamps()? {
-            let is_still = before.get(&file) == Some(&stamp);
-            let content = if is_still {
+            let content = if before.get(&file) == Some(&stamp) {
                 folder.read(&file)
             } else {
-                Err(Problem::Changing(path.join(&file).display().to_string()))
+                Err(Problem::Changing(folder.shown(&file)))
             };
-            let objects = match content {
-                Ok(content) => content.objects,
-                Err(Problem::Empty(_)) => continue,
-                Err(problem) => {
-                    unread = unread.or(Some(problem));
-                    continue;
-                }
-            };
-            let found = objects.into_iter().find_map(|object| match object {
-                Object::Namespace(namespace) if namespace.metadata.name == name => Some(namespace),
-                Object::Namespace(_)
-                | Object::Service(_)
-                | Object::EndpointSlice(_)
-                | Object::Node(_)
-                | Object::Webhooks(_) => None,
-            });
-            if found.is_some() {
-                return Ok(found);
+            match content.map(|content| content.namespace(name)) {
+                Ok(None) | Err(Problem::Empty(_)) => {}
+                Ok(found) => return Ok(found),
+                Err(problem) => unread = unread.or(Some(problem)),
             }
         }
         unread.map_or(Ok(None), Err)
@@ -246,13 +227,12 @@ impl Folder {
 
     /// Where the configuration came from, `None` if there is none.
     pub fn configuration_origin(&self) -> Option<&str> {
-        let given = self.given.as_ref().map(|(name, _)| name.as_str());
-        given.or_else(|| {
-            let mut files = self.files.iter();
-            files
-                .find(|(_, f)| f.content.configuration.is_some())
-                .map(|(name, _)| name.as_str())
-        })
+        if let Some((name, _)) = &self.given {
+            return Some(name);
+        }
+        let mut files = self.files.iter();
+        let found = files.find(|(_, file)| file.content.configuration.is_some());
+        found.map(|(name, _)| name.as_str())
     }
 
     /// Kinds that were found and are not looked at.
@@ -268,14 +248,10 @@ impl Folder {
         let problem = |error| Problem::Folder(self.path.display().to_string(), Arc::new(error));
         let mut stamps = BTreeMap::new();
         for entry in std::fs::read_dir(&self.path).map_err(problem)? {
-            let name = entry
-                .map_err(problem)?
-                .file_name()
-                .to_string_lossy()
-                .into_owned();
-            let is_manifest = [".yaml", ".yml", ".json"]
-                .iter()
-                .any(|end| name.ends_with(end));
+            let name = entry.map_err(problem)?.file_name();
+            let name = name.to_string_lossy().into_owned();
+            let ends = [".yaml", ".yml", ".json"];
+            let is_manifest = ends.iter().any(|end| name.ends_with(end));
             if !is_manifest || name.starts_with('.') {
                 continue;
             }
@@ -293,15 +269,14 @@ impl Folder {
     }
 
     fn read(&self, name: &str) -> Result<Content, Problem> {
-        let path = self.path.join(name);
-        let shown = path.display().to_string();
-        let bytes =
-            std::fs::read(&path).map_err(|error| Problem::File(shown.clone(), Arc::new(error)))?;
+        let shown = self.shown(name);
+        let bytes = std::fs::read(self.path.join(name));
+        let bytes = bytes.map_err(|error| Problem::File(shown.clone(), Arc::new(error)))?;
         if bytes.is_empty() {
             return Err(Problem::Empty(shown));
         }
         let mut content = Content::default();
-        for item in manifest::items(&shown, &bytes)? {
+        for item in items(&shown, &bytes)? {
             match item {
                 Item::Object(object) => content.objects.push(object),
                 Item::Configuration(_) if content.configuration.is_some() => {
@@ -318,36 +293,37 @@ impl Folder {
         Ok(content)
     }
 
+    /// The name of a file, as problems say it.
+    fn shown(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
     fn assemble(&self) -> Result<Store, Problem> {
         let injectors = self.injectors()?;
         let mut origins: BTreeMap<ObjectId, &str> = BTreeMap::new();
         for (name, file) in &self.files {
             for object in &file.content.objects {
                 let id = object.id();
-                let (kind, namespace, object_name) = id.clone();
-                if let Some(first) = origins.insert(id, name) {
-                    let separator = if namespace.is_empty() { "" } else { "/" };
+                if let Some(first) = origins.insert(id.clone(), name) {
+                    let separator = if id.namespace.is_empty() { "" } else { "/" };
                     return Err(Problem::Twice {
-                        kind: kind.as_str(),
-                        name: format!("{namespace}{separator}{object_name}"),
-                        first: self.path.join(first).display().to_string(),
-                        second: self.path.join(name).display().to_string(),
+                        kind: id.kind.as_str(),
+                        name: format!("{}{separator}{}", id.namespace, id.name),
+                        first: self.shown(first),
+                        second: self.shown(name),
                     });
                 }
             }
         }
-        let objects = self
-            .files
-            .values()
-            .flat_map(|file| &file.content.objects)
-            .cloned();
+        let files = self.files.values();
+        let objects = files.flat_map(|file| &file.content.objects).cloned();
         Ok(Store::with(injectors, objects))
     }
 
     fn injectors(&self) -> Result<Arc<Injectors>, Problem> {
         let in_folder = self.files.iter().filter_map(|(name, file)| {
-            let origin = self.path.join(name).display().to_string();
-            Some((origin, Arc::clone(file.content.configuration.as_ref()?)))
+            let configuration = file.content.configuration.as_ref()?;
+            Some((self.shown(name), Arc::clone(configuration)))
         });
         let mut found = self.given.clone().into_iter().chain(in_folder);
         match (found.next(), found.next()) {
