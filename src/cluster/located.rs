@@ -1,5 +1,5 @@
-//! Where each injector is, worked out once per change of webhook configurations and not once per
-//! review. PURE, as the store whose part it is.
+//! Where each injector is: computed once per change of webhook configurations and not once per
+//! review. PURE, as the store.
 
 use std::collections::BTreeMap;
 

@@ -47,14 +47,14 @@ impl Cluster {
         self.store.read()
     }
 
-    /// Changes the state and works out what depends on it.
+    /// Changes the state and computes what depends on it.
     pub fn update(&self, change: impl FnOnce(&mut Store)) {
         let mut store = self.store.write();
         change(&mut store);
         store.settle();
     }
 
-    /// Puts another state in place of this one; what probes found stays.
+    /// Replaces the state, except for the results of probes.
     pub fn replace(&self, mut new: Store) {
         let mut store = self.store.write();
         new.keep_probes_of(&mut store);
@@ -64,18 +64,16 @@ impl Cluster {
         drop(before);
     }
 
-    /// Says that everything was listed once.
     pub fn mark_synced(&self) {
         self.synced.store(true, Ordering::Release);
     }
 
-    /// Whether everything was listed once. Never falls back: a source that is lost leaves a view
-    /// that is old, and old is better than none (case 61).
+    /// Whether everything was listed once. Stays true if the source is lost: an old view is better than none
+    /// (case 61).
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// How old it is.
     pub fn freshness(&self) -> &Freshness {
         &self.freshness
     }

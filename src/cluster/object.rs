@@ -1,4 +1,4 @@
-//! Objects of the cluster, and what the view keeps of them. PURE, as the store.
+//! Objects of the cluster, and the part of them that the view keeps. PURE, as the store.
 
 use serde::{Deserialize, Deserializer};
 
@@ -11,7 +11,6 @@ use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry}
 use super::slim;
 use crate::glass;
 
-/// One object of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     Namespace(slim::Namespace),
@@ -168,7 +167,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label of a slice that names its controller.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// What is kept of a slice, with the Service that it belongs to; `None` if it names none.
+/// The view's part of a slice, with its Service; `None` if it names none.
 pub(super) fn slice(slice: slim::EndpointSlice) -> Option<(ServiceName, Slice)> {
     let slim::Metadata {
         namespace,
@@ -202,7 +201,7 @@ fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
     }
 }
 
-/// What is kept of a webhook configuration, with its name.
+/// The view's part of a webhook configuration, with its name.
 pub(super) fn webhooks(
     configuration: slim::MutatingWebhookConfiguration,
 ) -> (String, WebhookConfiguration) {

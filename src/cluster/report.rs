@@ -1,4 +1,4 @@
-//! What start-up lines, `explain` and metrics say of the cluster. PURE, as the store.
+//! Answers for start-up lines, `explain` and metrics. PURE, as the store.
 
 use crate::injector::Injector;
 use crate::injector::profile::ReadinessSource;
@@ -20,7 +20,7 @@ pub struct State<'s> {
 }
 
 impl Store {
-    /// Every injector that is looked at, with each instance that is known by name.
+    /// Every injector whose state counts, with each instance that is known by name.
     pub fn states(&self) -> Vec<State<'_>> {
         let mut states = Vec::new();
         for (number, injector) in self.injectors().iter().enumerate() {
@@ -82,7 +82,6 @@ impl Store {
         slices.map(|(name, slice)| (name.as_str(), slice))
     }
 
-    /// How many objects of each kind there are.
     pub fn counts(&self) -> [(Kind, usize); 5] {
         [
             (Kind::Namespace, self.namespaces.len()),

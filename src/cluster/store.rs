@@ -22,7 +22,6 @@ use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId};
 use super::slim;
 
-/// The state of the cluster.
 #[derive(Debug)]
 pub struct Store {
     injectors: Arc<Injectors>,
@@ -37,12 +36,12 @@ pub struct Store {
     probes: HashMap<String, Result<(), String>>,
     /// Why enforcement is suspended, as our own configuration says it.
     suspension: Option<Note>,
-    /// Whether what is not here is not there.
+    /// Whether a webhook configuration that is not here does not exist.
     is_whole: bool,
     derived: Derived,
 }
 
-/// What is worked out once per change and not once per review.
+/// Computed once per change and not once per review.
 #[derive(Debug, Default)]
 struct Derived {
     tallies: HashMap<ServiceName, Tally>,
@@ -128,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Takes an object away; nothing happens if it is not there.
+    /// Removes an object, if it is there.
     pub fn delete(&mut self, id: ObjectId) {
         let ObjectId {
             kind,
@@ -153,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Makes these the only objects of a kind: what a list says that begins a watch.
+    /// Makes these the only objects of a kind, as a new list says.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Object>) {
         let new: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
         for id in self.ids(kind).into_iter().filter(|id| !new.contains(id)) {
@@ -219,24 +218,22 @@ impl Store {
         note.is_open(now()).then_some(note)
     }
 
-    /// Notes how a probe of a target ended.
     pub fn probed(&mut self, target: &str, outcome: Result<(), String>) {
         self.probes.insert(target.to_owned(), outcome);
     }
 
-    /// Takes over what probes found for a state that this one follows.
+    /// Takes the results of probes over from the state that this one replaces.
     pub(super) fn keep_probes_of(&mut self, before: &mut Self) {
         self.probes = std::mem::take(&mut before.probes);
         self.forget_probes();
     }
 
-    /// Forgets what was found at targets that need no probe any more.
     fn forget_probes(&mut self) {
         let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
         self.probes.retain(|target, _| wanted.contains(target));
     }
 
-    /// Works out what depends on the objects that changed.
+    /// Computes what depends on the objects that changed.
     pub fn settle(&mut self) {
         if std::mem::take(&mut self.derived.nodes_changed) {
             self.derived
@@ -262,13 +259,12 @@ impl Store {
         }
     }
 
-    /// The webhook configurations, `None` if nothing is known of any.
+    /// `None` if no webhook configuration is known and the cluster was not listed as a whole.
     pub(super) fn known_webhooks(&self) -> Known<'_> {
         let is_known = self.is_whole || !self.webhooks.is_empty();
         is_known.then_some(&self.webhooks)
     }
 
-    /// The profiles that count here.
     pub fn injectors(&self) -> &Arc<Injectors> {
         &self.injectors
     }
@@ -278,7 +274,7 @@ impl Store {
         self.namespaces.get(name)
     }
 
-    /// The same for a namespace that was read elsewhere.
+    /// The same for a namespace that a look-up found.
     pub fn view<'n>(&self, namespace: &'n slim::Namespace) -> NamespaceView {
         let slim::Metadata {
             name,

@@ -24,7 +24,7 @@ struct Seen {
     counts: Counts,
 }
 
-/// What happened to a watch since the start.
+/// Since the start of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Complete lists, the first one included.
@@ -41,7 +41,6 @@ pub struct Trouble {
     pub text: String,
 }
 
-/// What a [`Trouble`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The API server or the way to it: all kinds suffer, one line in the log is enough.
@@ -132,11 +131,11 @@ impl Freshness {
         !is_known
     }
 
-    /// What `/readyz` says of a kind. Once listed it is fine for ever: a view that is old is better
-    /// than none (case 61).
+    /// The text for `/readyz`. A kind that was listed once stays ready: an old view is better than none
+    /// (case 61).
     ///
     /// # Errors
-    /// It was never listed; in words.
+    /// It was never listed.
     pub fn state(&self, kind: Kind, now: Instant) -> Result<String, String> {
         let kinds = self.kinds.read();
         let Some(seen) = kinds.get(&kind) else {
@@ -155,7 +154,6 @@ impl Freshness {
         }
     }
 
-    /// All kinds that are followed.
     pub fn ages(&self, now: Instant) -> Vec<Age> {
         let kinds = self.kinds.read();
         let age = |(kind, seen): (&Kind, &Seen)| Age {
@@ -167,7 +165,7 @@ impl Freshness {
         kinds.iter().map(age).collect()
     }
 
-    /// The greatest age of all, `None` where nothing is followed.
+    /// The greatest age of all; `None` if no kind is followed.
     pub fn oldest(&self, now: Instant) -> Option<Duration> {
         let kinds = self.kinds.read();
         kinds.values().filter_map(|seen| seen.age(now)).max()

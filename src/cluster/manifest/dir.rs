@@ -1,9 +1,8 @@
 //! The source for `serve --standalone`: a folder of manifests, read again when it changes.
 //!
-//! A file that does not parse changes nothing: what it last said stays, and the problem is
-//! reported once. Files are looked at a few times a second, and one counts once it has not
-//! changed between two looks, so that a file is not read while it is being written, nor taken for
-//! deleted while it is being replaced.
+//! A file that does not parse changes nothing: its last content stays in force, and meshgate reports the
+//! problem once. Meshgate looks at the files a few times a second. A file counts once it is the same in two
+//! looks, so that a file that an editor is writing or replacing is neither read nor taken for deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,13 +24,10 @@ pub const INTERVAL: Duration = Duration::from_millis(200);
 /// What is wrong with a folder or a file in it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Problem {
-    /// The folder itself.
     #[error("cannot read folder {0}: {1}")]
     Folder(String, Arc<io::Error>),
-    /// A file.
     #[error("cannot read file {0}: {1}")]
     File(String, Arc<io::Error>),
-    /// What is in it.
     #[error(transparent)]
     Content(#[from] ParseError),
     /// A file of no length, which a moment ago had one.
@@ -40,10 +36,9 @@ pub enum Problem {
     /// A file that changed while it was looked at.
     #[error("{0} is being written: what it says counts once it stands still")]
     Changing(String),
-    /// Two files have a Configuration, or `--config` is given as well.
+    /// Or `--config` is given as well.
     #[error("found a Configuration in {0} and in {1}, expected one")]
     TwoConfigurations(String, String),
-    /// Two files have the same object.
     #[error("found {kind} {name} in {first} and in {second}, expected it once")]
     Twice {
         kind: &'static str,
@@ -58,7 +53,7 @@ pub enum Problem {
 struct Content {
     objects: Vec<Object>,
     configuration: Option<Arc<Injectors>>,
-    /// Kinds that are not looked at, with how many there are.
+    /// How many objects there are of each kind that the view does not hold.
     ignored: BTreeMap<String, usize>,
 }
 
@@ -71,7 +66,7 @@ impl Content {
     }
 }
 
-/// What tells that a file has changed.
+/// Differs once a file has changed.
 type Stamp = (SystemTime, u64);
 
 #[derive(Debug, Default)]
@@ -85,29 +80,27 @@ struct File {
 #[derive(Debug)]
 pub struct ManifestDir {
     path: PathBuf,
-    /// The name of the configuration file given apart from the folder, and what it says.
+    /// The configuration of `--config`, with the file's name.
     given: Option<(String, Arc<Injectors>)>,
     own_namespace: String,
     files: BTreeMap<String, File>,
 }
 
-/// What became of a look at the folder.
+/// The result of a look at the folder.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// The new state, if anything has changed and all of it fits together.
+    /// The new state, if files have changed and all of them fit together.
     pub store: Option<Store>,
-    /// Names of files that were read anew.
     pub read: Vec<String>,
-    /// Names of files that are no longer there.
     pub gone: Vec<String>,
-    /// Kinds in them that are not looked at.
+    /// Kinds in them that the view does not hold.
     pub ignored: BTreeSet<String>,
-    /// What is wrong, each told once.
+    /// Each is reported once.
     pub problems: Vec<Problem>,
 }
 
 impl ManifestDir {
-    /// A folder that was not read yet. `given` is a configuration from elsewhere, with its name;
+    /// A folder that was not read yet. `given` is the configuration of `--config`, with the file's name.
     /// `own_namespace` is excluded besides what the configuration excludes.
     pub fn new(path: &Path, given: Option<(String, Injectors)>, own_namespace: &str) -> Self {
         let given = given.map(|(name, i)| (name, Arc::new(i.excluding(own_namespace))));
@@ -149,7 +142,7 @@ impl ManifestDir {
         Err(problems)
     }
 
-    /// Looks whether anything has changed.
+    /// Reads what has changed.
     pub fn look(&mut self) -> Look {
         let mut look = Look::default();
         let stamps = match self.stamps() {
@@ -159,8 +152,8 @@ impl ManifestDir {
                 return look;
             }
         };
-        // Editors save by putting a new file in the old one's place: gone counts once it is seen
-        // twice, or a look in between would take the configuration away.
+        // Editors replace a file when they save. A file counts as gone after two looks without it, or a look
+        // in between would take the configuration away.
         self.files.retain(|name, file| {
             let stays = stamps.contains_key(name) || file.seen.take().is_some();
             if !stays {
@@ -195,11 +188,11 @@ impl ManifestDir {
         look
     }
 
-    /// Reads one namespace straight from the files: what a live look-up is in a cluster. Takes as
-    /// long as one look after another: half of a Namespace may say that nothing is required.
+    /// Reads one namespace straight from the files, as a live look-up does in a cluster. Waits from one look
+    /// to the next: half of a Namespace may say that nothing is required.
     ///
     /// # Errors
-    /// It is in no file that can be read, and the folder or a file cannot.
+    /// The folder or a file cannot be read, and no other file has the namespace.
     pub fn namespace(path: &Path, name: &str) -> Result<Option<slim::Namespace>, Problem> {
         let folder = Self::new(path, None, "");
         let before = folder.stamps()?;
@@ -220,7 +213,6 @@ impl ManifestDir {
         unread.map_or(Ok(None), Err)
     }
 
-    /// The files, by name.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
@@ -235,7 +227,7 @@ impl ManifestDir {
         found.map(|(name, _)| name.as_str())
     }
 
-    /// Kinds that were found and are not looked at.
+    /// How many objects there are of each kind that the view does not hold.
     pub fn ignored(&self) -> BTreeMap<&str, usize> {
         let mut ignored = BTreeMap::new();
         for (kind, count) in self.files.values().flat_map(|file| &file.content.ignored) {
@@ -255,7 +247,7 @@ impl ManifestDir {
             if !is_manifest || name.starts_with('.') {
                 continue;
             }
-            // A file that vanishes between the two calls is as good as not there.
+            // A file that vanishes between the two calls counts as absent.
             let Ok(metadata) = std::fs::metadata(self.path.join(&name)) else {
                 continue;
             };
@@ -293,7 +285,7 @@ impl ManifestDir {
         Ok(content)
     }
 
-    /// The name of a file, as problems say it.
+    /// As problems name a file.
     fn shown(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }

@@ -12,7 +12,7 @@ use crate::yaml::{self, Document, ParseError};
 
 use crate::cluster::object::{Kind, Object, ObjectId};
 
-/// One thing found in a file.
+/// What a document of a file, or an item of a list, is.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// The view holds its kind.
@@ -37,7 +37,7 @@ struct Header {
     kind: Option<String>,
 }
 
-/// Reads a file. `origin` is its name; JSON is told by the ending `.json`.
+/// Reads a file. `origin` is its name; a name that ends in `.json` means JSON.
 ///
 /// # Errors
 /// The first problem, with file, line and column.

@@ -16,21 +16,18 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::slim;
 
-/// What a source is asked: the namespace of that name, `None` if there is none.
+/// Asks the source for the namespace of that name; `None` if there is none.
 pub type Fetch = Arc<
     dyn Fn(String) -> BoxFuture<'static, Result<Option<slim::Namespace>, String>> + Send + Sync,
 >;
 
-/// Why a namespace could not be had.
+/// Why a look-up found no namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is none of that name.
     #[error("it does not exist")]
     NotFound,
-    /// The source failed.
     #[error("{0}")]
     Failed(String),
-    /// The source took longer than this.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
 }
@@ -38,7 +35,6 @@ pub enum LookupError {
 type Outcome = Result<Arc<slim::Namespace>, LookupError>;
 type Flight = Shared<BoxFuture<'static, Outcome>>;
 
-/// Looks namespaces up at the source.
 #[derive(Clone)]
 pub struct NamespaceLookup {
     inner: Arc<Inner>,
@@ -51,7 +47,7 @@ struct Inner {
     /// request is given up or the source panics.
     flights: Mutex<HashMap<String, WeakShared<BoxFuture<'static, Outcome>>>>,
     count: AtomicU64,
-    /// Look-ups at once: a burst for many namespaces waits here and not at the source.
+    /// A burst for many namespaces waits here and not at the source.
     places: Semaphore,
 }
 
