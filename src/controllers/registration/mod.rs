@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::kube_api::kind::Kind;
 use crate::kube_api::{self, CallError, wall_clock};
 use crate::render::{self, FailurePolicy, MirrorForm, Settings};
