@@ -39,10 +39,10 @@ use super::pace::{Pace, Turn, doubled};
 use super::trust::Trust;
 
 use self::observed::{InstallNamespace, Object, Observed, Replicas};
-use self::plan::{Action, Plan, Progress};
+use self::plan::{Action, Progress};
 use self::proof::{Proofs, SETTLE, Subject};
 use self::report::Reporter;
-use self::status::{Facts, url};
+use self::status::{Facts, Look, url};
 use self::triggers::Triggers;
 
 /// Time between two looks at most, whatever the watches say.
@@ -86,14 +86,6 @@ struct Reconciler {
     is_complete: bool,
 }
 
-/// When to look again.
-enum Next {
-    /// At once: something was written or proved.
-    Now,
-    /// When something changes, at this time at the latest.
-    By(Instant),
-}
-
 impl Reconciler {
     fn new(context: Arc<Context>) -> Self {
         Self {
@@ -122,19 +114,18 @@ impl Reconciler {
             let next = match self.look(&mut triggers).await {
                 Ok(next) => {
                     self.failures = 0;
-                    self.reporter.looked();
                     next
                 }
                 // Another client wrote first.
-                Err(error) if error.is_conflict() => Next::By(Instant::now() + BUNDLE),
+                Err(error) if error.is_conflict() => Some(Instant::now() + BUNDLE),
                 Err(error) => {
                     self.reporter.failed(&error);
                     let pause = doubled(FIRST_PAUSE, self.failures).min(LONGEST_PAUSE);
                     self.failures += 1;
-                    Next::By(Instant::now() + pause)
+                    Some(Instant::now() + pause)
                 }
             };
-            if let Next::By(at) = next {
+            if let Some(at) = next {
                 self.wait(at, triggers.as_mut()).await;
             }
         }
@@ -159,8 +150,8 @@ impl Reconciler {
         }
         loop {
             match self.look(&mut None).await {
-                Ok(Next::Now) => {}
-                Ok(Next::By(_)) => return,
+                Ok(None) => {}
+                Ok(Some(_)) => return,
                 // There is no later look: retry for as long as there is time.
                 Err(_) => tokio::time::sleep(BUNDLE).await,
             }
@@ -185,8 +176,12 @@ impl Reconciler {
         }
     }
 
-    /// One look, and the writes that it calls for.
-    async fn look(&mut self, triggers: &mut Option<Triggers>) -> Result<Next, CallError> {
+    /// One look, and the writes that it calls for. Returns when to look again if nothing changes until
+    /// then; `None` if at once, as something was written or proved.
+    async fn look(
+        &mut self,
+        triggers: &mut Option<Triggers>,
+    ) -> Result<Option<Instant>, CallError> {
         let client = self.context.client.clone();
         let served = kube_api::served(&client).await?;
         if self.writers.is_empty() {
@@ -203,50 +198,42 @@ impl Reconciler {
         settings.namespace_uid = observed.owning_uid().map(str::to_owned);
         let wanted = self.wanted(&settings);
         self.proofs.turn_to(&observed, &wanted, &settings);
-        let plan = plan::plan(&observed, &wanted, self.progress(&observed));
-        self.note_plan(&plan, &observed);
+        let look = Look {
+            plan: plan::plan(&observed, &wanted, self.progress(&observed)),
+            observed,
+            settings,
+            wanted,
+        };
+        self.note_plan(&look);
         let mut due = vec![Instant::now() + RESYNC];
-        due.extend(self.reporter.suspensions(&observed));
+        due.extend(self.reporter.suspensions(&look.observed));
         let mut wrote = false;
-        for action in &plan.actions {
-            match self.act(action, &observed).await? {
+        for action in &look.plan.actions {
+            match self.act(action, &look.observed).await? {
                 None => wrote = true,
                 Some(until) => due.push(until),
             }
         }
         if wrote {
-            return Ok(Next::Now);
+            return Ok(None);
         }
-        due.extend(
-            self.quiet_since
-                .map(|since| since + SETTLE)
-                .filter(|at| *at > Instant::now()),
-        );
-        if observed.namespace == InstallNamespace::Active {
-            if self.prove(&settings).await {
-                return Ok(Next::Now);
+        let settles = self.quiet_since.map(|since| since + SETTLE);
+        due.extend(settles.filter(|at| *at > Instant::now()));
+        if look.observed.namespace == InstallNamespace::Active {
+            if self.prove(&look.settings).await {
+                return Ok(None);
             }
-            due.extend(self.conclude(&observed, &wanted, &plan, &settings).await);
+            due.extend(self.conclude(&look).await);
         }
-        let first = due.into_iter().min();
-        Ok(first.map_or(Next::Now, Next::By))
+        Ok(due.into_iter().min())
     }
 
     /// Computes the status of this look and reports it. Returns when there is more to do, if nothing changes
     /// until then.
-    async fn conclude(
-        &mut self,
-        observed: &Observed,
-        wanted: &[Object],
-        plan: &Plan,
-        settings: &Settings,
-    ) -> Vec<Instant> {
+    async fn conclude(&mut self, look: &Look) -> Vec<Instant> {
         let facts = Facts {
-            observed,
-            wanted,
-            plan,
+            look,
             proofs: &self.proofs,
-            settings,
             is_to_enforce: self.is_to_enforce(),
             labelled: *self.labelled.borrow(),
             unlabelled: *self.unlabelled.borrow(),
@@ -254,8 +241,8 @@ impl Reconciler {
         let status = facts.status();
         self.is_complete = status.is_complete;
         let news = self.proofs.take_news();
-        self.reporter.unproved(news, &status, &url(settings));
-        let event = self.reporter.report(&status, observed).await;
+        self.reporter.unproved(news, &status, &url(&look.settings));
+        let event = self.reporter.report(&status, &look.observed).await;
         let now = Instant::now();
         let proofs = Subject::ALL.map(|one| self.proofs.of(one).due(now));
         proofs.into_iter().chain([event]).flatten().collect()
@@ -332,7 +319,7 @@ impl Reconciler {
     }
 
     /// Notes how far the plan is, and lets the labels of namespaces follow.
-    fn note_plan(&mut self, plan: &Plan, observed: &Observed) {
+    fn note_plan(&mut self, Look { plan, observed, .. }: &Look) {
         if plan.mirrored {
             self.context.mirrored.send_replace(true);
         }
@@ -428,11 +415,11 @@ impl Reconciler {
                 continue;
             }
             let client = &self.context.client;
-            let answer = calls::dry_run(client, &settings.namespace, subject.label()).await;
+            let answer = calls::dry_run(client, &settings.namespace, subject.row().label).await;
             let answer = answer.map_err(|error| error.to_string());
             let proof = self.proofs.of_mut(subject);
             if proof.answered(subject, answer, Instant::now()) {
-                Reporter::proved(subject, &url(settings));
+                tracing::info!(url = url(settings), "{}", subject.row().proved);
                 return true;
             }
         }

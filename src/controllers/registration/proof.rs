@@ -41,6 +41,17 @@ pub(super) enum Subject {
     Reach,
 }
 
+/// One row of the table of proofs.
+pub(super) struct Row {
+    /// Of the ConfigMap.
+    pub(super) label: &'static str,
+    shown: Shown,
+    /// What shows the proof.
+    pub(super) what: &'static str,
+    /// What is so once it is shown.
+    pub(super) proved: &'static str,
+}
+
 /// How the answer to a dry run shows the proof.
 enum Shown {
     /// In this annotation of the object.
@@ -52,57 +63,57 @@ enum Shown {
 impl Subject {
     pub(super) const ALL: [Self; 3] = [Self::Check, Self::Mirror, Self::Reach];
 
-    /// The label of the ConfigMap, and how the answer shows the proof.
-    fn dry_run(self) -> (&'static str, Shown) {
+    pub(super) fn row(self) -> Row {
         match self {
-            Self::Check => (in_force::LABEL, Shown::Refusal(in_force::NAME)),
-            Self::Mirror => (in_force::MIRROR_LABEL, Shown::Annotation(in_force::PROOF)),
-            Self::Reach => (REACH_LABEL, Shown::Annotation(reach::ANNOTATION)),
+            Self::Check => Row {
+                label: in_force::LABEL,
+                shown: Shown::Refusal(in_force::NAME),
+                what: "the policies of the check as they are now",
+                proved: "the policies are in force",
+            },
+            Self::Mirror => Row {
+                label: in_force::MIRROR_LABEL,
+                shown: Shown::Annotation(in_force::PROOF),
+                what: "the mirror of namespaces' annotations as it is now; where its admission plugin \
+                       MutatingAdmissionPolicy is off, --mirror=webhook does the same",
+                proved: "the mirror of namespaces' annotations is in force",
+            },
+            Self::Reach => Row {
+                label: REACH_LABEL,
+                shown: Shown::Annotation(reach::ANNOTATION),
+                what: "the entry reach.meshgate.io as it is now",
+                proved: "the API server has reached meshgate",
+            },
         }
     }
 
-    pub(super) fn label(self) -> &'static str {
-        self.dry_run().0
-    }
-
-    /// Why nothing is proved by this answer, if it is not: annotations, or the text of a refusal.
-    fn unproved(
-        self,
-        proof: &str,
-        answer: Result<BTreeMap<String, String>, String>,
-    ) -> Option<Unproved> {
-        let is_proved = match (self.dry_run().1, answer) {
-            (Shown::Annotation(key), Ok(annotations)) => {
-                annotations.get(key).is_some_and(|found| found == proof)
-            }
+    /// Why this answer to the dry run, annotations or the text of a refusal, proves nothing, if so.
+    fn unproved(self, proof: &str, answer: Answer) -> Option<Unproved> {
+        let row = self.row();
+        let is_proved = match (row.shown, answer) {
+            (Shown::Annotation(key), Ok(found)) => found.get(key).is_some_and(|own| own == proof),
             (Shown::Refusal(name), Err(said)) if said.contains(name) => {
                 said.contains(&in_force::refusal(proof))
             }
             (Shown::Refusal(_), Ok(_)) => false,
             (_, Err(said)) => return Some(Unproved::Failed(said)),
         };
-        (!is_proved).then_some(Unproved::NotYet(self))
+        (!is_proved).then_some(Unproved::NotYet(row.what))
     }
 }
+
+/// The annotations of what would have been created, or why it was refused.
+pub(super) type Answer = Result<BTreeMap<String, String>, String>;
 
 /// Why nothing is proved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unproved {
     /// The dry run came back without the proof, or with another one.
-    #[error("the API server does not use {} (yet)", written(*.0))]
-    NotYet(Subject),
+    #[error("the API server does not use (yet) {0}")]
+    NotYet(&'static str),
     /// The API server refused the dry run for another reason, or did not answer.
     #[error("{0}")]
     Failed(String),
-}
-
-/// What is proved, as it was written.
-fn written(subject: Subject) -> &'static str {
-    match subject {
-        Subject::Check => "the policies of the check as they are now",
-        Subject::Mirror => "the mirror of namespaces' annotations as it is now",
-        Subject::Reach => "the entry reach.meshgate.io as it is now",
-    }
 }
 
 /// The proofs of all subjects.
@@ -126,19 +137,20 @@ impl Proofs {
 
     /// Notes what is to be proved now.
     pub(super) fn turn_to(&mut self, observed: &Observed, wanted: &[Object], settings: &Settings) {
-        let check = policies(observed, wanted).filter(|_| are_policies_wanted(wanted));
-        let check_is_written = || {
-            let mut of_proof = wanted.iter().filter(|one| one.id.name == in_force::NAME);
-            of_proof.all(|one| {
-                let target = proving(one, observed, wanted);
-                let pair = target.zip(observed.live(one));
-                pair.is_some_and(|(target, live)| contains(live, &target))
-            })
+        let is_as_wanted = |one: &Object| {
+            let live = observed.live(one);
+            let pair = live.zip(proving(one, observed, wanted));
+            pair.is_some_and(|(live, one)| live.note.is_some() || contains(live, &one))
         };
-        let check_is_written = check.is_some() && check_is_written();
+        let are_written = |names: &[&str]| {
+            let mut own = wanted.iter();
+            own.all(|one| !names.contains(&one.id.name.as_str()) || is_as_wanted(one))
+        };
+        let check = policies(observed, wanted).filter(|_| are_policies_wanted(wanted));
+        let check_is_written = are_written(&[in_force::NAME]);
         self.of_mut(Subject::Check).turn_to(check, check_is_written);
         let mirror = mirror(wanted).map(str::to_owned);
-        let mirror_is_written = mirror.is_some() && is_mirror_written(observed, wanted);
+        let mirror_is_written = are_written(&[MIRROR, in_force::MIRROR_NAME]);
         self.of_mut(Subject::Mirror)
             .turn_to(mirror, mirror_is_written);
         let reach = Some(reach::proof(settings));
@@ -223,13 +235,8 @@ impl Proof {
         self.attempts.told.is_some()
     }
 
-    /// Takes the answer to a dry run: annotations, or the text of a refusal. True if that is the proof.
-    pub(super) fn answered(
-        &mut self,
-        subject: Subject,
-        answer: Result<BTreeMap<String, String>, String>,
-        now: Instant,
-    ) -> bool {
+    /// Takes the answer to a dry run. True if that is the proof.
+    pub(super) fn answered(&mut self, subject: Subject, answer: Answer, now: Instant) -> bool {
         let wanted = self.wanted.clone().unwrap_or_default();
         let Some(why) = subject.unproved(&wanted, answer) else {
             self.attempts = Attempts::default();
@@ -315,18 +322,6 @@ fn mirror(wanted: &[Object]) -> Option<&str> {
     let is_proof =
         |one: &&Object| one.id.kind == Kind::MutatingPolicy && one.id.name == in_force::MIRROR_NAME;
     wanted.iter().find(is_proof)?.annotation(in_force::PROOF)
-}
-
-/// Whether the API server holds the mirror and what proves it as they are wanted.
-fn is_mirror_written(observed: &Observed, wanted: &[Object]) -> bool {
-    let names = [MIRROR, in_force::MIRROR_NAME];
-    let mut wanted = wanted
-        .iter()
-        .filter(|one| names.contains(&one.id.name.as_str()));
-    wanted.all(|one| {
-        let live = observed.live(one);
-        live.is_some_and(|live| live.note.is_some() || contains(live, one))
-    })
 }
 
 /// Whether the API server holds the entry by which it reaches meshgate as it is wanted.

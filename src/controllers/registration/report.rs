@@ -18,8 +18,7 @@ use super::status::{EventThrottle, Grade, Line, News, Status};
 pub(super) struct Reporter {
     context: Arc<Context>,
     /// What was logged last.
-    state: String,
-    problem: String,
+    logged: String,
     /// The last line that was known.
     line: Option<Line>,
     throttle: EventThrottle,
@@ -29,8 +28,7 @@ impl Reporter {
     pub(super) fn new(context: Arc<Context>) -> Self {
         Self {
             context,
-            state: String::new(),
-            problem: String::new(),
+            logged: String::new(),
             line: None,
             throttle: EventThrottle::default(),
         }
@@ -42,15 +40,7 @@ impl Reporter {
         metrics.registration_armed(status.enforces);
         metrics.registration_narrowed(status.narrowed);
         if let Some(line) = &status.line {
-            self.context.latch.open_with(&line.text);
-            if line.grade != Grade::Unreached && self.state != line.text {
-                if line.grade == Grade::Wrong {
-                    tracing::warn!("registration: {}", line.text);
-                } else {
-                    tracing::info!("registration: {}", line.text);
-                }
-                self.state.clone_from(&line.text);
-            }
+            self.tell(line);
             self.line = Some(line.clone());
         }
         let line = self.line.as_ref()?;
@@ -82,67 +72,53 @@ impl Reporter {
         }
     }
 
+    /// Tells the line `registration`, and logs it if it is news.
+    fn tell(&mut self, Line { text, grade }: &Line) {
+        self.context.latch.open_with(text);
+        if *grade == Grade::Unreached || self.logged == *text {
+            return;
+        }
+        if *grade == Grade::Fine {
+            tracing::info!("registration: {text}");
+        } else {
+            tracing::warn!("registration: {text}");
+        }
+        self.logged.clone_from(text);
+    }
+
     /// Reports that a look failed.
     pub(super) fn failed(&mut self, error: &CallError) {
-        let problem = error.to_string();
-        if self.problem != problem {
-            tracing::error!("the registration cannot be kept: {problem}; trying again");
-            let latch = &self.context.latch;
-            latch.open_with(format!("cannot be kept: {problem}"));
-            self.problem = problem;
+        let text = format!("cannot be kept, trying again: {error}");
+        self.context.latch.open_with(&text);
+        if self.logged != text {
+            tracing::error!("registration: {text}");
+            self.logged = text;
         }
     }
 
-    /// Notes that a look did not fail.
-    pub(super) fn looked(&mut self) {
-        self.problem.clear();
+    /// Reports that the registration goes with meshgate's namespace.
+    pub(super) fn withdrawn(&mut self) {
+        self.tell(&Line {
+            text: "withdrawn: meshgate's namespace is being deleted".to_owned(),
+            grade: Grade::Wrong,
+        });
+        self.context.metrics.registration_armed(false);
     }
 
     /// Reports what dry runs have not proved.
     pub(super) fn unproved(&self, news: Vec<(Subject, Unproved)>, status: &Status, url: &str) {
+        let armed = if status.is_complete || status.hold == Hold::AwaitRollout {
+            "what is armed stays armed: pods that require an injector are REFUSED"
+        } else {
+            "NOT ARMED: pods that require an injector are let through"
+        };
         for (subject, why) in news {
-            let refuses = status.is_complete || status.hold == Hold::AwaitRollout;
-            match subject {
-                Subject::Reach if refuses => tracing::error!(
-                    url,
-                    "what is armed stays armed: pods that require an injector are REFUSED until the API \
-                     server reaches meshgate: {why}"
-                ),
-                Subject::Reach => tracing::error!(
-                    url,
-                    "NOT ARMED: pods that require an injector are let through until the API server reaches \
-                     meshgate: {why}"
-                ),
-                Subject::Check => {
-                    tracing::error!("it is not known whether the policies are in force: {why}");
-                }
-                Subject::Mirror => tracing::error!(
-                    "it is not known whether the mirror of namespaces' annotations is in force: {why}; \
-                     where the admission plugin MutatingAdmissionPolicy is off, use --mirror=webhook"
-                ),
+            if subject == Subject::Reach {
+                tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
+            } else {
+                tracing::error!("it is not proved that {}: {why}", subject.row().proved);
             }
         }
-    }
-
-    /// Reports what is proved.
-    pub(super) fn proved(subject: Subject, url: &str) {
-        match subject {
-            Subject::Reach => tracing::info!(url, "the API server has reached meshgate"),
-            Subject::Check => tracing::info!("the policies are in force"),
-            Subject::Mirror => tracing::info!("the mirror of namespaces' annotations is in force"),
-        }
-    }
-
-    /// Reports that the registration goes with our namespace.
-    pub(super) fn withdrawn(&self) {
-        let namespace = &self.context.form.settings.namespace;
-        tracing::warn!(
-            namespace,
-            "meshgate's namespace is being deleted: the registration goes with it"
-        );
-        let latch = &self.context.latch;
-        latch.open_with("withdrawn: meshgate's namespace was deleted");
-        self.context.metrics.registration_armed(false);
     }
 
     /// Reports an object that was not written because another client keeps changing it.

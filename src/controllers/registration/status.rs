@@ -40,13 +40,18 @@ pub(super) enum Grade {
     Unreached,
 }
 
-/// What it is computed from.
+/// One look at the cluster, and what it calls for.
+pub(super) struct Look {
+    pub(super) observed: Observed,
+    pub(super) settings: Settings,
+    pub(super) wanted: Vec<Object>,
+    pub(super) plan: Plan,
+}
+
+/// What a status is computed from.
 pub(super) struct Facts<'f> {
-    pub(super) observed: &'f Observed,
-    pub(super) wanted: &'f [Object],
-    pub(super) plan: &'f Plan,
+    pub(super) look: &'f Look,
     pub(super) proofs: &'f Proofs,
-    pub(super) settings: &'f Settings,
     /// There is an injector in mode `enforce`.
     pub(super) is_to_enforce: bool,
     /// Existing namespaces have their labels, and so many could not be labelled.
@@ -56,9 +61,9 @@ pub(super) struct Facts<'f> {
 
 impl Facts<'_> {
     pub(super) fn status(&self) -> Status {
-        let Self {
+        let Look {
             observed, wanted, ..
-        } = *self;
+        } = self.look;
         let counts = wanted
             .iter()
             .map(|one| entries::armed(one, observed.live(one)));
@@ -75,17 +80,17 @@ impl Facts<'_> {
             is_complete,
             enforces: (is_complete || by_webhooks) && self.is_to_enforce,
             narrowed: narrowed.len(),
-            hold: self.plan.hold,
+            hold: self.look.plan.hold,
         }
     }
 
     fn narrowed(&self) -> Vec<Narrowed> {
         // Then entries in the cluster were written for another configuration.
-        if self.plan.hold == Hold::AwaitRollout {
+        if self.look.plan.hold == Hold::AwaitRollout {
             return Vec::new();
         }
-        let pairs = self.wanted.iter();
-        let pairs = pairs.filter_map(|wanted| Some((wanted, self.observed.live(wanted)?)));
+        let pairs = self.look.wanted.iter();
+        let pairs = pairs.filter_map(|wanted| Some((wanted, self.look.observed.live(wanted)?)));
         // What `break-glass` adds is reported as a suspension.
         let is_suspended = |live: &Object| live.note.as_ref().is_some_and(|n| n.until.is_some());
         let pairs = pairs.filter(|(_, live)| !is_suspended(live));
@@ -103,10 +108,10 @@ impl Facts<'_> {
     ) -> Option<Line> {
         let (state, mut grade) = self.state(armed, all, is_complete).or_else(|| {
             let why = self.proofs.of(Subject::Reach).failure()?;
-            let text = format!("not reached at {}: {why}", url(self.settings));
+            let text = format!("not reached at {}: {why}", url(&self.look.settings));
             Some((text, Grade::Unreached))
         })?;
-        let hands_off = listed(&self.plan.hands_off);
+        let hands_off = listed(&self.look.plan.hands_off);
         let left_alone = format!("left alone by a break-glass annotation: {hands_off}");
         let fewer = format!("asked about fewer pods than wanted: {}", listed(narrowed));
         let unlabelled = format!("{} namespaces without their label", self.unlabelled);
@@ -121,7 +126,7 @@ impl Facts<'_> {
             grade = Grade::Wrong;
         }
         // A rollout looks like this: no reason for a warning.
-        parts.extend(self.observed.fleet.as_ref().and_then(Fleet::remark));
+        parts.extend(self.look.observed.fleet.as_ref().and_then(Fleet::remark));
         let text = parts.join("; ");
         Some(Line { text, grade })
     }
@@ -133,10 +138,10 @@ impl Facts<'_> {
             Some((text, if is_wrong { Grade::Wrong } else { Grade::Fine }))
         };
         let is_reached = self.proofs.of(Subject::Reach).is_proved();
-        if self.plan.hold == Hold::AwaitReplicas {
+        if self.look.plan.hold == Hold::AwaitReplicas {
             return fine("nothing is written before a serving replica is ready");
         }
-        if self.plan.hold == Hold::AwaitRollout && is_reached {
+        if self.look.plan.hold == Hold::AwaitRollout && is_reached {
             return fine(
                 "armed for another configuration, until all serving replicas have this one",
             );
@@ -147,7 +152,7 @@ impl Facts<'_> {
                 "nothing enforces: no injector is in mode enforce ({counted})"
             ));
         }
-        if self.settings.enforcement == Enforcement::Policy {
+        if self.look.settings.enforcement == Enforcement::Policy {
             return if is_complete {
                 fine(&format!("the policy enforces ({counted})"))
             } else {
@@ -166,7 +171,7 @@ impl Facts<'_> {
         if is_reached {
             return graded(counted, armed < all);
         }
-        let is_waiting = !self.labelled && self.plan.hold == Hold::Nothing;
+        let is_waiting = !self.labelled && self.look.plan.hold == Hold::Nothing;
         is_waiting.then_some(())?;
         fine("waiting for the labels of existing namespaces")
     }

@@ -10,8 +10,6 @@ use crate::controllers::registration::proof::*;
 use crate::kube_api::kind::Id;
 use crate::render::{self, BREAK_GLASS, Client, MirrorForm, Settings, in_force, mirror, reach};
 
-type Answer = Result<BTreeMap<String, String>, String>;
-
 fn annotated(key: &str, value: &str) -> Answer {
     Ok([(key.to_owned(), value.to_owned())].into())
 }
@@ -48,7 +46,7 @@ fn each_subject_is_proved_by_its_own_answer_alone() {
         );
         let mut other = wanting("q");
         assert!(!other.answered(subject, answer.clone(), now), "{subject:?}");
-        assert_eq!(other.failure(), Some(&Unproved::NotYet(subject)));
+        assert_eq!(other.failure(), Some(&Unproved::NotYet(subject.row().what)));
         for (_, wrong) in right.iter().filter(|(one, _)| *one != subject) {
             let mut one = wanting("p");
             assert!(

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{injectors, parsed};
 use crate::controllers::registration::entries;
-use crate::controllers::registration::observed::{Fleet, Object, Observed, Replica};
+use crate::controllers::registration::observed::{Fleet, Observed, Replica};
 use crate::controllers::registration::plan::{Hold, Plan};
 use crate::controllers::registration::proof::{Proofs, Subject};
 use crate::controllers::registration::status::*;
@@ -13,19 +13,16 @@ use crate::kube_api::kind::Kind;
 use crate::render::{self, CONFIGURATION, Client, Enforcement, FailurePolicy, Settings};
 use crate::render::{in_force, reach};
 
-/// What one look finds, all of it as it should be.
-struct Look {
-    observed: Observed,
-    wanted: Vec<Object>,
-    plan: Plan,
+/// What a status is computed from, all of it as it should be.
+struct Scene {
+    look: Look,
     proofs: Proofs,
-    settings: Settings,
     is_to_enforce: bool,
     labelled: bool,
     unlabelled: usize,
 }
 
-impl Look {
+impl Scene {
     fn armed(enforcement: Enforcement) -> Self {
         let url = Client::Url("https://a:1".to_owned());
         let settings = Settings {
@@ -35,37 +32,35 @@ impl Look {
         };
         let rendered = render::registration(&injectors("[{preset: linkerd}]"), &settings);
         let wanted = entries::wanted(rendered.objects);
-        let mut look = Self {
-            observed: Observed::default(),
-            wanted,
-            plan: Plan::default(),
-            proofs: Proofs::default(),
-            settings,
+        let objects = wanted.iter().map(|one| (one.id.clone(), one.clone()));
+        let observed = Observed {
+            objects: objects.collect(),
+            ..Observed::default()
+        };
+        let mut proofs = Proofs::default();
+        proofs.turn_to(&observed, &wanted, &settings);
+        Self {
+            look: Look {
+                observed,
+                settings,
+                wanted,
+                plan: Plan::default(),
+            },
+            proofs,
             is_to_enforce: true,
             labelled: true,
             unlabelled: 0,
-        };
-        for object in &look.wanted {
-            let objects = &mut look.observed.objects;
-            objects.insert(object.id.clone(), object.clone());
         }
-        look.turn();
-        look
-    }
-
-    fn turn(&mut self) {
-        self.proofs
-            .turn_to(&self.observed, &self.wanted, &self.settings);
     }
 
     fn is_reached(&mut self) {
-        let proof = reach::proof(&self.settings);
+        let proof = reach::proof(&self.look.settings);
         let answer = BTreeMap::from([(reach::ANNOTATION.to_owned(), proof)]);
         self.answer(Subject::Reach, Ok(answer));
     }
 
     fn is_mirrored(&mut self) {
-        let mut all = self.wanted.iter();
+        let mut all = self.look.wanted.iter();
         let proof = all.find_map(|one| one.annotation(in_force::PROOF)).unwrap();
         let answer = BTreeMap::from([(in_force::PROOF.to_owned(), proof.to_owned())]);
         self.answer(Subject::Mirror, Ok(answer));
@@ -78,7 +73,7 @@ impl Look {
     }
 
     fn edit(&mut self, kind: Kind, edit: impl Fn(&mut Value)) {
-        for live in self.observed.objects.values_mut() {
+        for live in self.look.observed.objects.values_mut() {
             if live.id.kind == kind && live.id.name == CONFIGURATION {
                 let mut value = live.to_value();
                 edit(&mut value);
@@ -89,11 +84,8 @@ impl Look {
 
     fn status(&self) -> Status {
         let facts = Facts {
-            observed: &self.observed,
-            wanted: &self.wanted,
-            plan: &self.plan,
+            look: &self.look,
             proofs: &self.proofs,
-            settings: &self.settings,
             is_to_enforce: self.is_to_enforce,
             labelled: self.labelled,
             unlabelled: self.unlabelled,
@@ -111,101 +103,105 @@ impl Look {
 
 #[test]
 fn webhooks_from_the_start_to_armed() {
-    let mut look = Look::armed(Enforcement::Webhook);
-    assert_eq!(look.status().line, None, "it is not tried yet");
-    look.labelled = false;
-    look.is(
+    let mut scene = Scene::armed(Enforcement::Webhook);
+    assert_eq!(scene.status().line, None, "it is not tried yet");
+    scene.labelled = false;
+    scene.is(
         "waiting for the labels of existing namespaces",
         Grade::Fine,
         true,
     );
-    look.labelled = true;
-    look.answer(Subject::Reach, Err("EOF".to_owned()));
-    look.is("not reached at https://a:1: EOF", Grade::Unreached, true);
-    look.is_reached();
+    scene.labelled = true;
+    scene.answer(Subject::Reach, Err("EOF".to_owned()));
+    scene.is("not reached at https://a:1: EOF", Grade::Unreached, true);
+    scene.is_reached();
     let late = "the API server does not use the mirror namespaces.meshgate.io as it is now (yet), so labels \
                 of new namespaces come late; 4 of 4 entries are armed";
-    look.is(late, Grade::Fine, true);
-    look.is_mirrored();
-    look.is("armed: 4 of 4 entries", Grade::Fine, true);
-    assert!(look.status().is_complete);
-    look.edit(Kind::ValidatingWebhooks, |live| {
+    scene.is(late, Grade::Fine, true);
+    scene.is_mirrored();
+    scene.is("armed: 4 of 4 entries", Grade::Fine, true);
+    assert!(scene.status().is_complete);
+    scene.edit(Kind::ValidatingWebhooks, |live| {
         live["webhooks"][0]["failurePolicy"] = json!("Ignore");
     });
-    look.is("armed: 3 of 4 entries", Grade::Wrong, false);
-    look.is_to_enforce = false;
+    scene.is("armed: 3 of 4 entries", Grade::Wrong, false);
+    scene.is_to_enforce = false;
     let nothing = "nothing enforces: no injector is in mode enforce (armed: 3 of 4 entries)";
-    look.is(nothing, Grade::Fine, false);
+    scene.is(nothing, Grade::Fine, false);
 }
 
 #[test]
 fn policies_enforce_once_they_are_proved() {
-    let mut look = Look::armed(Enforcement::Policy);
-    look.is("the policy is not in force (yet)", Grade::Wrong, false);
-    let proof = crate::controllers::registration::proof::policies(&look.observed, &look.wanted);
+    let mut scene = Scene::armed(Enforcement::Policy);
+    scene.is("the policy is not in force (yet)", Grade::Wrong, false);
+    let proof =
+        crate::controllers::registration::proof::policies(&scene.look.observed, &scene.look.wanted);
     let refusal = format!("{}: {}", in_force::NAME, in_force::refusal(&proof.unwrap()));
-    look.answer(Subject::Check, Err(refusal));
-    look.is(
+    scene.answer(Subject::Check, Err(refusal));
+    scene.is(
         "the policy enforces (armed: 0 of 0 entries)",
         Grade::Fine,
         true,
     );
     // Webhooks that are still armed enforce until then.
-    let armed = Look::armed(Enforcement::Webhook).observed.objects;
-    let mut look = Look::armed(Enforcement::Policy);
-    look.observed.objects.extend(armed);
-    look.is("the policy is not in force (yet)", Grade::Wrong, true);
+    let armed = Scene::armed(Enforcement::Webhook).look.observed.objects;
+    let mut scene = Scene::armed(Enforcement::Policy);
+    scene.look.observed.objects.extend(armed);
+    scene.is("the policy is not in force (yet)", Grade::Wrong, true);
 }
 
 #[test]
 fn what_is_on_hold_is_no_reason_to_warn() {
-    let mut look = Look::armed(Enforcement::Webhook);
+    let mut scene = Scene::armed(Enforcement::Webhook);
     let replica = Replica {
         name: "old".to_owned(),
         configuration: None,
         is_ready: true,
         is_gone: false,
     };
-    look.observed.fleet = Some(Fleet::of([replica], "new"));
-    look.is_reached();
-    look.plan.hold = Hold::AwaitRollout;
+    scene.look.observed.fleet = Some(Fleet::of([replica], "new"));
+    scene.is_reached();
+    scene.look.plan.hold = Hold::AwaitRollout;
     let rollout = "armed for another configuration, until all serving replicas have this one; 1 of 1 \
                    serving replicas have another configuration: old";
-    look.is(rollout, Grade::Fine, true);
-    let mut look = Look::armed(Enforcement::Webhook);
-    look.observed = Observed {
+    scene.is(rollout, Grade::Fine, true);
+    let mut scene = Scene::armed(Enforcement::Webhook);
+    scene.look.observed = Observed {
         fleet: Some(Fleet::of([], "new")),
         ..Observed::default()
     };
-    look.plan.hold = Hold::AwaitReplicas;
+    scene.look.plan.hold = Hold::AwaitReplicas;
     let first = "nothing is written before a serving replica is ready; no serving replica (no pod with \
                  app.kubernetes.io/name=meshgate,app.kubernetes.io/component=serve)";
-    look.is(first, Grade::Fine, false);
+    scene.is(first, Grade::Fine, false);
 }
 
 #[test]
 fn what_others_keep_from_being_as_wanted_is_named() {
-    let mut look = Look::armed(Enforcement::Webhook);
-    look.is_reached();
-    look.is_mirrored();
-    look.edit(Kind::ValidatingWebhooks, |live| {
+    let mut scene = Scene::armed(Enforcement::Webhook);
+    scene.is_reached();
+    scene.is_mirrored();
+    scene.edit(Kind::ValidatingWebhooks, |live| {
         let condition = json!({"name": "theirs", "expression": "false"});
         let conditions = live["webhooks"][0]["matchConditions"].as_array_mut();
         conditions.unwrap().push(condition);
     });
-    look.unlabelled = 2;
-    look.plan.hands_off = look.wanted[..1].iter().map(|one| one.id.clone()).collect();
-    let name = look.wanted.last().unwrap().entries()[0].name.clone();
+    scene.unlabelled = 2;
+    scene.look.plan.hands_off = scene.look.wanted[..1]
+        .iter()
+        .map(|one| one.id.clone())
+        .collect();
+    let name = scene.look.wanted.last().unwrap().entries()[0].name.clone();
     let text = format!(
         "armed: 4 of 4 entries; left alone by a break-glass annotation: ClusterRole meshgate; asked about \
          fewer pods than wanted: {name} (another client added the matchCondition theirs); 2 namespaces \
          without their label"
     );
-    look.is(&text, Grade::Wrong, true);
-    assert_eq!(look.status().narrowed, 1);
+    scene.is(&text, Grade::Wrong, true);
+    assert_eq!(scene.status().narrowed, 1);
     // What is armed for another configuration is not compared with this one.
-    look.plan.hold = Hold::AwaitRollout;
-    assert_eq!(look.status().narrowed, 0);
+    scene.look.plan.hold = Hold::AwaitRollout;
+    assert_eq!(scene.status().narrowed, 0);
 }
 
 fn line(text: &str, grade: Grade) -> Line {
