@@ -344,28 +344,18 @@ impl Reconciler {
     /// Notes that meshgate's namespace was deleted: the registration does not come back until an
     /// administrator creates it again. Returns what its state means for the plan.
     fn note_namespace(&mut self, found: InstallNamespace) -> InstallNamespace {
-        match found {
-            InstallNamespace::Terminating if !self.withdrawn => {
-                self.reporter.withdrawn();
-                self.withdrawn = true;
-                self.is_complete = false;
-                self.proofs = Proofs::default();
-            }
-            InstallNamespace::Active if self.withdrawn => {
-                tracing::info!(
-                    "meshgate's namespace exists again: the registration is written again"
-                );
-                self.withdrawn = false;
-            }
-            InstallNamespace::Missing if self.withdrawn => return InstallNamespace::Withdrawn,
-            InstallNamespace::Missing if self.context.form.creates_home => {
-                return InstallNamespace::Wanted;
-            }
-            InstallNamespace::Missing
-            | InstallNamespace::Wanted
-            | InstallNamespace::Active
-            | InstallNamespace::Terminating
-            | InstallNamespace::Withdrawn => {}
+        if found == InstallNamespace::Terminating && !self.withdrawn {
+            self.reporter.withdrawn();
+            self.withdrawn = true;
+            self.is_complete = false;
+            self.proofs = Proofs::default();
+        } else if found == InstallNamespace::Active && self.withdrawn {
+            tracing::info!("meshgate's namespace exists again: the registration is written again");
+            self.withdrawn = false;
+        } else if found == InstallNamespace::Missing && self.withdrawn {
+            return InstallNamespace::Withdrawn;
+        } else if found == InstallNamespace::Missing && self.context.form.creates_home {
+            return InstallNamespace::Wanted;
         }
         found
     }

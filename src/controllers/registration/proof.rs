@@ -131,7 +131,7 @@ impl Proofs {
 
     /// Why subjects are not proved, where that is to be reported.
     pub(super) fn take_news(&mut self) -> Vec<(Subject, Unproved)> {
-        let news = |subject| Some((subject, self.of_mut(subject).attempts.news.take()?));
+        let news = |subject| Some((subject, self.of_mut(subject).news.take()?));
         Subject::ALL.into_iter().filter_map(news).collect()
     }
 
@@ -167,12 +167,7 @@ pub(super) struct Proof {
     /// It can be tried: the API server holds what shows the proof.
     is_written: bool,
     proved: Option<(String, Instant)>,
-    attempts: Attempts,
-}
-
-/// Those for one proof.
-#[derive(Debug, Default)]
-struct Attempts {
+    /// The first failure, and all since.
     since: Option<Instant>,
     failures: u32,
     due: Option<Instant>,
@@ -186,9 +181,12 @@ impl Proof {
     /// Another proof is tried at once, and reported anew.
     pub(super) fn turn_to(&mut self, wanted: Option<String>, is_written: bool) {
         if self.wanted != wanted {
-            self.attempts = Attempts::default();
+            *self = Self {
+                proved: self.proved.take(),
+                wanted,
+                ..Self::default()
+            };
         }
-        self.wanted = wanted;
         self.is_written = is_written;
     }
 
@@ -215,7 +213,7 @@ impl Proof {
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         match self.proved_at() {
             Some(at) => Some(at + SETTLE).filter(|settles| *settles > now),
-            None if self.is_written && self.is_wanted() => Some(self.attempts.due.unwrap_or(now)),
+            None if self.is_written && self.is_wanted() => Some(self.due.unwrap_or(now)),
             None => None,
         }
     }
@@ -227,30 +225,32 @@ impl Proof {
 
     /// Why it was not proved at the last try.
     pub(super) fn failure(&self) -> Option<&Unproved> {
-        self.attempts.failure.as_ref()
+        self.failure.as_ref()
     }
 
     /// Whether it takes longer than it should.
     pub(super) fn is_late(&self) -> bool {
-        self.attempts.told.is_some()
+        self.told.is_some()
     }
 
     /// Takes the answer to a dry run. True if that is the proof.
     pub(super) fn answered(&mut self, subject: Subject, answer: Answer, now: Instant) -> bool {
         let wanted = self.wanted.clone().unwrap_or_default();
         let Some(why) = subject.unproved(&wanted, answer) else {
-            self.attempts = Attempts::default();
-            self.proved = Some((wanted, now));
+            *self = Self {
+                proved: Some((wanted.clone(), now)),
+                wanted: Some(wanted),
+                is_written: true,
+                ..Self::default()
+            };
             return true;
         };
+        // That meshgate is not reached is told before the API server has had time.
         let is_urgent = subject == Subject::Reach && matches!(why, Unproved::Failed(_));
-        self.attempts.failed(why, is_urgent, now);
+        self.failed(why, is_urgent, now);
         false
     }
-}
 
-impl Attempts {
-    /// An urgent failure is news before the API server has had time.
     fn failed(&mut self, why: Unproved, is_urgent: bool, now: Instant) {
         self.failures += 1;
         let is_cache = matches!(why, Unproved::NotYet(_)) && self.failures <= CACHE_TRIES;

@@ -38,7 +38,7 @@ impl Reporter {
     pub(super) async fn report(&mut self, status: &Status, observed: &Observed) -> Option<Instant> {
         let metrics = &self.context.metrics;
         metrics.registration_armed(status.enforces);
-        metrics.registration_narrowed(status.narrowed);
+        metrics.registration_narrowed(status.narrowed.len());
         if let Some(line) = &status.line {
             self.tell(line);
             self.line = Some(line.clone());

@@ -19,8 +19,7 @@ pub(super) struct Status {
     pub(super) is_complete: bool,
     /// Pods that require an injector are refused, also while meshgate cannot be called.
     pub(super) enforces: bool,
-    /// Entries that are asked about fewer pods than wanted.
-    pub(super) narrowed: usize,
+    pub(super) narrowed: Vec<Narrowed>,
     pub(super) hold: Hold,
 }
 
@@ -74,14 +73,15 @@ impl Facts<'_> {
         let is_complete = armed == all && is_there && is_guaranteed;
         // Until policies are in force, webhooks stay as they are.
         let by_webhooks = !is_guaranteed && entries::are_webhooks_armed(observed);
-        let narrowed = self.narrowed();
-        Status {
-            line: self.line(armed, all, is_complete, &narrowed),
+        let mut status = Status {
+            line: None,
             is_complete,
             enforces: (is_complete || by_webhooks) && self.is_to_enforce,
-            narrowed: narrowed.len(),
+            narrowed: self.narrowed(),
             hold: self.look.plan.hold,
-        }
+        };
+        status.line = self.line(armed, all, &status);
+        status
     }
 
     fn narrowed(&self) -> Vec<Narrowed> {
@@ -99,29 +99,24 @@ impl Facts<'_> {
             .collect()
     }
 
-    fn line(
-        &self,
-        armed: usize,
-        all: usize,
-        is_complete: bool,
-        narrowed: &[Narrowed],
-    ) -> Option<Line> {
-        let (state, mut grade) = self.state(armed, all, is_complete).or_else(|| {
-            let why = self.proofs.of(Subject::Reach).failure()?;
-            let text = format!("not reached at {}: {why}", url(&self.look.settings));
-            Some((text, Grade::Unreached))
-        })?;
-        let hands_off = listed(&self.look.plan.hands_off);
-        let left_alone = format!("left alone by a break-glass annotation: {hands_off}");
-        let fewer = format!("asked about fewer pods than wanted: {}", listed(narrowed));
-        let unlabelled = format!("{} namespaces without their label", self.unlabelled);
-        let remarks = [
-            (!hands_off.is_empty()).then_some(left_alone),
-            (!narrowed.is_empty()).then_some(fewer),
-            (self.unlabelled > 0).then_some(unlabelled),
-        ];
+    fn line(&self, armed: usize, all: usize, status: &Status) -> Option<Line> {
+        let (state, mut grade) = self.state(armed, all, status)?;
         let mut parts = vec![state];
-        parts.extend(remarks.into_iter().flatten());
+        let hands_off = &self.look.plan.hands_off;
+        if !hands_off.is_empty() {
+            let hands_off = listed(hands_off);
+            parts.push(format!(
+                "left alone by a break-glass annotation: {hands_off}"
+            ));
+        }
+        if !status.narrowed.is_empty() {
+            let narrowed = listed(&status.narrowed);
+            parts.push(format!("asked about fewer pods than wanted: {narrowed}"));
+        }
+        if self.unlabelled > 0 {
+            let count = self.unlabelled;
+            parts.push(format!("{count} namespaces without their label"));
+        }
         if parts.len() > 1 && grade == Grade::Fine {
             grade = Grade::Wrong;
         }
@@ -131,49 +126,42 @@ impl Facts<'_> {
         Some(Line { text, grade })
     }
 
-    /// What is armed, if anything is to be; `None` until meshgate is reached.
-    fn state(&self, armed: usize, all: usize, is_complete: bool) -> Option<(String, Grade)> {
-        let fine = |text: &str| Some((text.to_owned(), Grade::Fine));
-        let graded = |text: String, is_wrong: bool| {
-            Some((text, if is_wrong { Grade::Wrong } else { Grade::Fine }))
-        };
-        let is_reached = self.proofs.of(Subject::Reach).is_proved();
-        if self.look.plan.hold == Hold::AwaitReplicas {
-            return fine("nothing is written before a serving replica is ready");
-        }
-        if self.look.plan.hold == Hold::AwaitRollout && is_reached {
-            return fine(
-                "armed for another configuration, until all serving replicas have this one",
-            );
-        }
+    /// What is armed, if anything is to be; `None` while that is not known.
+    fn state(&self, armed: usize, all: usize, status: &Status) -> Option<(String, Grade)> {
         let counted = format!("armed: {armed} of {all} entries");
-        if !self.is_to_enforce {
-            return fine(&format!(
-                "nothing enforces: no injector is in mode enforce ({counted})"
-            ));
-        }
-        if self.look.settings.enforcement == Enforcement::Policy {
-            return if is_complete {
-                fine(&format!("the policy enforces ({counted})"))
-            } else {
-                graded("the policy is not in force (yet)".to_owned(), true)
-            };
-        }
+        let is_reached = self.proofs.of(Subject::Reach).is_proved();
         let mirror = self.proofs.of(Subject::Mirror);
         let is_mirrored = mirror.is_proved() || !mirror.is_wanted();
-        if is_reached && armed == all && !is_mirrored {
+        let is_policy = self.look.settings.enforcement == Enforcement::Policy;
+        let (text, is_wrong) = if status.hold == Hold::AwaitReplicas {
+            let text = "nothing is written before a serving replica is ready";
+            (text.to_owned(), false)
+        } else if status.hold == Hold::AwaitRollout && is_reached {
+            let text = "armed for another configuration, until all serving replicas have this one";
+            (text.to_owned(), false)
+        } else if !self.is_to_enforce {
+            let text = "nothing enforces: no injector is in mode enforce";
+            (format!("{text} ({counted})"), false)
+        } else if is_policy && status.is_complete {
+            (format!("the policy enforces ({counted})"), false)
+        } else if is_policy {
+            ("the policy is not in force (yet)".to_owned(), true)
+        } else if is_reached && armed == all && !is_mirrored {
             let text = format!(
-                "the API server does not use the mirror {MIRROR} as it is now (yet), so labels of new \
-                 namespaces come late; {armed} of {all} entries are armed"
+                "the API server does not use the mirror {MIRROR} as it is now (yet), so labels of new                  namespaces come late; {armed} of {all} entries are armed"
             );
-            return graded(text, mirror.is_late());
-        }
-        if is_reached {
-            return graded(counted, armed < all);
-        }
-        let is_waiting = !self.labelled && self.look.plan.hold == Hold::Nothing;
-        is_waiting.then_some(())?;
-        fine("waiting for the labels of existing namespaces")
+            (text, mirror.is_late())
+        } else if is_reached {
+            (counted, armed < all)
+        } else if !self.labelled && status.hold == Hold::Nothing {
+            let text = "waiting for the labels of existing namespaces";
+            (text.to_owned(), false)
+        } else {
+            let why = self.proofs.of(Subject::Reach).failure()?;
+            let url = url(&self.look.settings);
+            return Some((format!("not reached at {url}: {why}"), Grade::Unreached));
+        };
+        Some((text, if is_wrong { Grade::Wrong } else { Grade::Fine }))
     }
 }
 

@@ -198,10 +198,10 @@ fn what_others_keep_from_being_as_wanted_is_named() {
          without their label"
     );
     scene.is(&text, Grade::Wrong, true);
-    assert_eq!(scene.status().narrowed, 1);
+    assert_eq!(scene.status().narrowed.len(), 1);
     // What is armed for another configuration is not compared with this one.
     scene.look.plan.hold = Hold::AwaitRollout;
-    assert_eq!(scene.status().narrowed, 0);
+    assert_eq!(scene.status().narrowed.len(), 0);
 }
 
 fn line(text: &str, grade: Grade) -> Line {
