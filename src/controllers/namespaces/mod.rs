@@ -20,7 +20,7 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::pace::doubled;
+use crate::kube_api::backoff::Backoff;
 use crate::kube_api::{CallError, MANAGER, call};
 
 use self::plan::{Extent, Labelling};
@@ -64,10 +64,10 @@ impl Todo {
     }
 
     fn failed(&mut self, is_undone: bool) {
-        let pause = doubled(FIRST_PAUSE, self.failures);
+        let pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).pause(self.failures + 1);
         self.failures += 1;
         self.is_undone = is_undone;
-        self.due = Instant::now() + pause.min(LONGEST_PAUSE);
+        self.due = Instant::now() + pause;
     }
 
     /// Whether the rest need not wait for it any longer.
