@@ -29,9 +29,8 @@ use self::plan::{Extent, Labelling};
 const AT_ONCE: usize = 8;
 /// Time between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(2);
-/// The first pause after a patch that failed; each further one is twice as long, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// After a patch that failed.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// All namespaces are listed again this often: a watch whose connection is dead reports nothing.
 const RESYNC: Duration = Duration::from_secs(240);
 /// A patch whose labels do not stay keeps the rest waiting for so many tries: an API server takes up a
@@ -64,10 +63,9 @@ impl Todo {
     }
 
     fn failed(&mut self, is_undone: bool) {
-        let pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).pause(self.failures + 1);
         self.failures += 1;
         self.is_undone = is_undone;
-        self.due = Instant::now() + pause;
+        self.due = Instant::now() + BACKOFF.pause(self.failures);
     }
 
     /// Whether the rest need not wait for it any longer.
@@ -209,7 +207,7 @@ impl Labeller {
         }
         let later = self.todo.values().map(|todo| todo.due);
         let next = later.filter(|due| *due > now).min();
-        next.map_or(LONGEST_PAUSE, |due| due - now)
+        next.map_or(RESYNC, |due| due - now)
     }
 
     fn sent(&mut self, sent: Sent) {

@@ -8,9 +8,8 @@ use kube::api::Preconditions;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
-use crate::controllers::glass;
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{CallError, MANAGER, call, objects, wall_clock};
+use crate::kube_api::{self, CallError, MANAGER, call, gone_is_deleted, objects, wall_clock};
 use crate::render::{OURS, OWNER};
 
 use super::observed::{CONFIGURATION_LABEL, Fleet, InstallNamespace, Object, Replica, SERVING};
@@ -40,11 +39,7 @@ pub(super) async fn objects_of(
         let ours = ours.filter(|object| object.id.is_ours());
         found.extend(ours.map(|object| (object.id.clone(), object)));
     }
-    let owner = Id {
-        kind: Kind::ClusterRole,
-        name: OWNER.to_owned(),
-    };
-    for id in wanted.chain([owner]) {
+    for id in wanted.chain([Id::new(Kind::ClusterRole, OWNER)]) {
         if !served.contains(&id.kind) || found.contains_key(&id) {
             continue;
         }
@@ -187,7 +182,7 @@ pub(super) async fn write(
                 .map(drop);
         }
         Action::Widen { id, patch } | Action::Resume { id, patch } => {
-            glass::merge(client, id, patch).await
+            kube_api::merge(client, id, patch, kube_api::BREAK_GLASS_MANAGER).await
         }
         Action::Delete(id) => {
             let params = DeleteParams {
@@ -204,8 +199,5 @@ pub(super) async fn write(
                 .map(drop)
         }
     };
-    match written {
-        Err(error) if !error.is_gone() => Err(error),
-        _ => Ok(()),
-    }
+    gone_is_deleted(written)
 }

@@ -30,13 +30,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::injector::profile::Mode;
+use crate::kube_api::backoff::Backoff;
 use crate::kube_api::kind::Kind;
 use crate::kube_api::{self, CallError, wall_clock};
 use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
 use super::Context;
-use super::pace::{Pace, Turn, doubled};
 use super::trust::Trust;
+use super::write_limiter::{Turn, WriteLimiter};
 
 use self::observed::{InstallNamespace, Object, Observed, Replicas};
 use self::plan::{Action, Progress};
@@ -51,9 +52,8 @@ const RESYNC: Duration = Duration::from_secs(30);
 const BUNDLE: Duration = Duration::from_millis(50);
 /// How long the last look may take, when it is told to stop.
 const LAST_LOOK: Duration = Duration::from_secs(3);
-/// The first pause after a look that failed; each further one is twice as long, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// After a look that failed.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
 /// Runs until the token is cancelled.
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
@@ -74,7 +74,7 @@ struct Reconciler {
     labelled: watch::Receiver<bool>,
     unlabelled: watch::Receiver<usize>,
     trust: watch::Receiver<Option<Trust>>,
-    limiter: Pace,
+    limiter: WriteLimiter,
     proofs: Proofs,
     reporter: Reporter,
     writers: Vec<String>,
@@ -94,7 +94,7 @@ impl Reconciler {
             trust: context.trust.subscribe(),
             reporter: Reporter::new(Arc::clone(&context)),
             context,
-            limiter: Pace::default(),
+            limiter: WriteLimiter::default(),
             proofs: Proofs::default(),
             writers: Vec::new(),
             withdrawn: false,
@@ -120,9 +120,8 @@ impl Reconciler {
                 Err(error) if error.is_conflict() => Some(Instant::now() + BUNDLE),
                 Err(error) => {
                     self.reporter.failed(&error);
-                    let pause = doubled(FIRST_PAUSE, self.failures).min(LONGEST_PAUSE);
                     self.failures += 1;
-                    Some(Instant::now() + pause)
+                    Some(Instant::now() + BACKOFF.pause(self.failures))
                 }
             };
             if let Some(at) = next {
@@ -354,7 +353,7 @@ impl Reconciler {
             self.withdrawn = false;
         } else if found == InstallNamespace::Missing && self.withdrawn {
             return InstallNamespace::Withdrawn;
-        } else if found == InstallNamespace::Missing && self.context.form.creates_home {
+        } else if found == InstallNamespace::Missing && self.context.form.creates_namespace {
             return InstallNamespace::Wanted;
         }
         found

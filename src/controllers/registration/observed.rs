@@ -200,10 +200,7 @@ impl Observed {
     }
 
     fn owner(&self) -> Option<&Object> {
-        self.objects.get(&Id {
-            kind: Kind::ClusterRole,
-            name: OWNER.to_owned(),
-        })
+        self.objects.get(&Id::new(Kind::ClusterRole, OWNER))
     }
 
     /// UID of the owner, unless it is being deleted.

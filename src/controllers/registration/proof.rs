@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::controllers::pace::doubled;
+use crate::kube_api::backoff::Backoff;
 use crate::kube_api::kind::{Id, Kind};
 use crate::render::{self, MIRROR, REACH_ENTRY, REACH_LABEL, Settings, in_force, policy, reach};
 
@@ -23,9 +23,7 @@ pub(super) const SETTLE: Duration = Duration::from_secs(5);
 /// Pause where the API server may only not have taken it up yet, for so many tries.
 const CACHE_PAUSE: Duration = Duration::from_millis(100);
 const CACHE_TRIES: u32 = 10;
-/// The first pause after a failure; each further one is twice as long, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
 /// A failure is reported after this time, since an API server takes up policies within a second or
 /// two; and again after the other, while it lasts.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -257,7 +255,7 @@ impl Proof {
         let pause = if is_cache {
             CACHE_PAUSE
         } else {
-            doubled(FIRST_PAUSE, self.failures - 1).min(LONGEST_PAUSE)
+            BACKOFF.pause(self.failures)
         };
         self.due = Some(now + pause);
         let since = *self.since.get_or_insert(now);

@@ -54,10 +54,7 @@ impl Reporter {
                 message: line.text.clone(),
                 is_warning: news == News::Wrong,
             };
-            let gate = Id {
-                kind: Kind::MutatingWebhooks,
-                name: CONFIGURATION.to_owned(),
-            };
+            let gate = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
             let live = observed.objects.get(&gate);
             self.event(&gate, live, &event).await;
         }
@@ -66,7 +63,7 @@ impl Reporter {
 
     async fn event(&self, id: &Id, live: Option<&Object>, event: &Event) {
         let live = live.map(Object::to_value);
-        let recorded = event::record(&self.context.client, (id, live.as_ref()), event).await;
+        let recorded = event::record(&self.context.client, id, live.as_ref(), event).await;
         if let Err(error) = recorded {
             tracing::warn!("cannot create Event {}: {error}", event.reason);
         }
@@ -149,7 +146,7 @@ impl Reporter {
         let note = note.map(ToString::to_string).unwrap_or_default();
         tracing::warn!(object = %id, note, "enforcement resumed: the suspension has expired");
         let event = Event {
-            reason: "EnforcementResumed",
+            reason: event::ENFORCEMENT_RESUMED,
             message: format!("the suspension has expired: {note}"),
             is_warning: false,
         };

@@ -286,10 +286,7 @@ impl Given<'_> {
 
     /// Whether an administrator has suspended enforcement of just what this binding enforces.
     fn is_switched_off(self, id: &Id) -> bool {
-        let gate = Id {
-            kind: Kind::MutatingWebhooks,
-            name: CONFIGURATION.to_owned(),
-        };
+        let gate = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
         let gate = self.observed.objects.get(&gate);
         let note = gate.and_then(|gate| gate.note.as_ref());
         let injector = id.name.strip_suffix(policy::SUFFIX);

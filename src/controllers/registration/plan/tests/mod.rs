@@ -22,10 +22,7 @@ fn entry(name: &str, url: &str) -> Value {
 }
 
 fn id(kind: Kind, name: &str) -> Id {
-    Id {
-        kind,
-        name: name.to_owned(),
-    }
+    Id::new(kind, name)
 }
 
 /// What is rendered for one injector, to be called at `url`.
