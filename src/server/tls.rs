@@ -16,7 +16,7 @@ use crate::certs::pair::ServingPair;
 ///
 /// Every handshake takes the pair that is live when it begins; connections that are open keep
 /// theirs. Swapping needs no lock and no restart. Before there is one, handshakes are refused, with
-/// an alert and at once: whoever calls may fare better elsewhere.
+/// an alert and at once, so that the caller can try another replica.
 #[derive(Clone)]
 pub struct LivePair(Arc<ArcSwapOption<ServingPair>>);
 
@@ -38,7 +38,7 @@ impl LivePair {
         self.0.store(Some(Arc::new(pair)));
     }
 
-    /// The pair that the next handshake gets: what is served, whatever may lie on a disk.
+    /// The pair that the next handshake gets: what is served, whatever the files hold.
     #[must_use]
     pub fn current(&self) -> Option<Arc<ServingPair>> {
         self.0.load_full()
