@@ -7,8 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 
 use super::{API_VERSION, KIND};
-use crate::decision::pod::PodView;
-use crate::decision::{Decision, Verdict};
+use crate::decision::Decision;
+use crate::decision::verdict::Verdict;
+use crate::view::pod::PodView;
 
 /// A decision, and the JSON Patch that carries it out if there is something to do.
 pub(super) struct Patched<'a> {

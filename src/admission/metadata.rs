@@ -4,12 +4,13 @@
 //! Neither ever refuses what is not its business: a label that is missing is repaired later, a
 //! namespace that cannot be written is an outage.
 
-use crate::decision::metadata::MetadataView;
+use crate::decision::Decision;
 use crate::decision::reason::Reason;
-use crate::decision::{Decision, Verdict};
+use crate::decision::verdict::Verdict;
 use crate::injector::Injectors;
 use crate::injector::rule::Place;
 use crate::render::{REACH_LABEL, mirror, reach};
+use crate::view::metadata::MetadataView;
 
 use super::answer::Patched;
 use super::request::{NoPod, Request};
@@ -81,6 +82,6 @@ fn admit(reason: Reason) -> Patched<'static> {
 
 fn unreadable(what: &str, problem: &NoPod) -> Patched<'static> {
     let message = format!("The object cannot be read as {what}: {problem}");
-    let message = crate::injector::one_line(&message, 300);
+    let message = crate::text::one_line(&message, 300);
     Decision::refuse(Verdict::Unreadable, Reason::UnreadableObject, message).into()
 }

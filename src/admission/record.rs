@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::decision::Decision;
-use crate::decision::pod::PodView;
 use crate::decision::reason::Reason;
-use crate::injector::one_line;
 use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
+use crate::text::one_line;
+use crate::view::pod::PodView;
 
 use super::request::Request;
 

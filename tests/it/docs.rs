@@ -5,12 +5,12 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use meshgate::cluster::folder::Folder;
-use meshgate::decision::pod::PodView;
+use meshgate::config::{ConfigurationSpec, InjectedSpec, InjectorSpec, RuleSpec, TermSpec};
 use meshgate::decision::reason::Reason;
 use meshgate::decision::{gate, requirement};
 use meshgate::injector::PRESETS;
-use meshgate::injector::spec::{ConfigurationSpec, InjectorSpec, MeshedSpec, RuleSpec, TermSpec};
 use meshgate::server::args::ServerArgs;
+use meshgate::view::pod::PodView;
 
 fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -52,7 +52,7 @@ fn every_key_of_the_format_is_explained() {
         schemars::schema_for!(InjectorSpec),
         schemars::schema_for!(RuleSpec),
         schemars::schema_for!(TermSpec),
-        schemars::schema_for!(MeshedSpec),
+        schemars::schema_for!(InjectedSpec),
     ] {
         let properties = schema
             .get("properties")

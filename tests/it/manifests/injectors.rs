@@ -1,10 +1,10 @@
 //! Every injector is told to leave meshgate's own pods alone (cases 66 and 74): by their own marks
 //! alone, whatever their namespace says.
 
-use meshgate::decision::namespace::NamespaceView;
-use meshgate::decision::pod::PodView;
 use meshgate::decision::requirement;
 use meshgate::injector::{Injectors, PRESETS};
+use meshgate::view::namespace::NamespaceView;
+use meshgate::view::pod::PodView;
 use meshgate::yaml;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn required(pod: &Value, mark: &Mark, injectors: &Injectors) -> Vec<String> {
     );
     let requirement = requirement::of(&pod, &namespace, injectors);
     let names = requirement
-        .claims
+        .matches
         .iter()
         .map(|claim| claim.name().to_owned());
     names.collect()
@@ -144,7 +144,7 @@ fn the_namespace_says_no_as_well() {
     let pod = PodView::read(&bare, injectors.keys()).unwrap();
     let requirement = requirement::of(&pod, &namespace, &injectors);
     let wanted: Vec<_> = requirement
-        .claims
+        .matches
         .iter()
         .map(|claim| claim.name())
         .collect();

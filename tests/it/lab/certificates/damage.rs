@@ -74,7 +74,7 @@ fn is_good(ca: &Value, leaf: &Value) -> bool {
     cas(ca, "tls.crt") == first
         && cas(ca, "ca.crt") == bundle
         && pair.is_ok_and(|pair| {
-            !meshgate::certs::bundle::verifying(pair.chain(), first, now()).is_empty()
+            !meshgate::certs::verify::verifying(pair.chain(), first, now()).is_empty()
         })
 }
 

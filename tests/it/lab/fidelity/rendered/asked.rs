@@ -8,11 +8,11 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Uri, header};
 use axum::response::IntoResponse;
-use meshgate::decision::pod::PodView;
 use meshgate::decision::requirement;
 use meshgate::injector::Injectors;
-use meshgate::injector::spec::Mode;
+use meshgate::injector::profile::Mode;
 use meshgate::render::{Client, FailurePolicy, Settings, webhooks};
+use meshgate::view::pod::PodView;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -262,7 +262,7 @@ impl Configuration {
         let place = namespace.view(&self.injectors);
         let requirement = requirement::of(&view, &place, &self.injectors);
         [Mode::Enforce, Mode::Warn].map(|mode| {
-            let mut claims = requirement.claims.iter();
+            let mut claims = requirement.matches.iter();
             let requires = claims.any(|claim| claim.injector.profile.mode == mode);
             (mode, requires && !is_exempt)
         })
