@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -189,4 +190,24 @@ async fn large_bodies_that_stall_make_room_for_those_that_come() {
             (StatusCode::OK, 1_000_000)
         );
     }
+}
+
+/// The answer is made and cannot be sent: its client must not keep its place for ever.
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_dropped_after_the_idle_time() {
+    let router = echo().route("/huge", get(async || vec![b'x'; 64 << 20]));
+    let server = TestServer::start_with(router, |limits| {
+        limits.max_connections = 1;
+        (limits.idle_time, limits.header_time) = (SHORT, SHORT);
+    })
+    .await;
+    let mut greedy = raw(&server).await;
+    let request = b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n";
+    greedy.write_all(request).await.unwrap();
+    // Part of the answer is there, and the rest of it fills all buffers.
+    greedy.read_exact(&mut [0; 1024]).await.unwrap();
+
+    let mut next = server.client().await;
+    assert_eq!(next.get("/hello").await.text(), "hello");
+    drop(greedy);
 }
