@@ -16,28 +16,34 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 /// Flags of the log.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
-pub struct TelemetryArgs {
-    /// Form of a log line [default: text on a terminal, json otherwise]
-    #[arg(long, value_enum, global = true)]
-    pub log_format: Option<LogFormat>,
+pub(crate) struct TelemetryArgs {
+    /// Format of log lines [default: text on a terminal, json otherwise]
+    #[arg(long, value_enum, value_name = "FORMAT", global = true)]
+    pub(crate) log_format: Option<LogFormat>,
 
-    /// What is logged: a level, or levels by module ("info,meshgate::server=debug")
-    #[arg(long, env = "MESHGATE_LOG", default_value = "info", global = true, value_parser = parse_filter)]
-    pub log_level: LogFilter,
+    /// Lines to log: a level, or levels by module ("info,meshgate::server=debug")
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "MESHGATE_LOG",
+        default_value = "info",
+        global = true,
+        value_parser = parse_filter
+    )]
+    pub(crate) log_level: LogFilter,
 }
 
-/// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people: time, level, message, fields.
+pub(crate) enum LogFormat {
+    /// Lines for people: time, level, message, fields.
     Text,
-    /// For programs: one JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 
 /// Levels by module.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LogFilter(Targets);
+pub(crate) struct LogFilter(Targets);
 
 /// These libraries repeat failures that meshgate logs itself. A filter that names them turns them on.
 const QUIET: &str = "kube_client=error,kube_runtime=error";
@@ -45,11 +51,11 @@ const QUIET: &str = "kube_client=error,kube_runtime=error";
 /// A log was already set up in this process.
 #[derive(Debug, thiserror::Error)]
 #[error("the log was already set up")]
-pub struct SetUpTwice(#[from] TryInitError);
+pub(crate) struct SetUpTwice(#[from] TryInitError);
 
 /// Writes what is still to be written when it is dropped: to be kept until the end.
 #[must_use = "what was logged last is lost with it"]
-pub struct LogGuard {
+pub(crate) struct LogGuard {
     _worker: WorkerGuard,
 }
 
@@ -61,7 +67,7 @@ pub struct LogGuard {
 /// # Errors
 ///
 /// When it has been called before.
-pub fn init(args: &TelemetryArgs) -> Result<LogGuard, SetUpTwice> {
+pub(crate) fn init(args: &TelemetryArgs) -> Result<LogGuard, SetUpTwice> {
     let LogFilter(filter) = args.log_level.clone();
     let terminal = io::stderr().is_terminal();
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
@@ -94,7 +100,7 @@ pub fn init(args: &TelemetryArgs) -> Result<LogGuard, SetUpTwice> {
 /// An error with all that caused it, for a field of a log line: the JSON form shows the error's
 /// own words only, which are seldom the reason.
 #[must_use]
-pub fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
