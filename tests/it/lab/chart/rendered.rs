@@ -135,7 +135,7 @@ async fn the_hash_is_that_of_the_content() {
         assert_eq!(name == first.0, is_same, "{what}");
         contents.push((name, content));
     }
-    // Whoever writes a preset's name in the short form and in the long one means the same.
+    // The short and the long form of a preset's name mean the same.
     assert_eq!(
         map(&["--set-json", "injectors=[{\"preset\":\"linkerd\"}]"]).await,
         first
@@ -193,7 +193,7 @@ async fn no_object_is_there_twice() {
     assert_eq!(names.len(), count);
 }
 
-/// Case 83: a budget that lets nobody go is none.
+/// Case 83: no budget that forbids every eviction.
 #[tokio::test]
 async fn a_single_replica_can_be_evicted() {
     let budgets =
