@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use meshgate::cluster::folder::Folder;
+use meshgate::cluster::manifest::dir::ManifestDir;
 use meshgate::config::{ConfigurationSpec, InjectedSpec, InjectorSpec, RuleSpec, TermSpec};
 use meshgate::decision::reason::Reason;
 use meshgate::decision::{gate, requirement};
@@ -86,7 +86,7 @@ fn the_readme_names_every_preset() {
 #[test]
 fn the_readme_shows_the_real_refusal() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folder = Folder::new(&root.join("examples/cluster"), None, "meshgate-system");
+    let mut folder = ManifestDir::new(&root.join("examples/cluster"), None, "meshgate-system");
     let store = folder.open().expect("the example cluster");
     let review: serde_json::Value =
         serde_json::from_str(&page("examples/reviews/orders-pod.json")).unwrap();
@@ -131,7 +131,7 @@ fn the_readme_shows_the_real_explanation() {
 #[test]
 fn the_readme_shows_the_real_states() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let store = Folder::new(&root.join("examples/cluster"), None, "meshgate-system").open();
+    let store = ManifestDir::new(&root.join("examples/cluster"), None, "meshgate-system").open();
     let readme = page("README.md");
     for state in store.expect("the example cluster").states() {
         let name = &state.injector.profile.name;

@@ -1,4 +1,4 @@
-//! What every part of the program is handed.
+//! What the parts of a long-running command share.
 
 use std::sync::Arc;
 
@@ -8,8 +8,16 @@ use tokio_util::sync::CancellationToken;
 use crate::lifecycle::{Latches, Shutdown, Tasks};
 use crate::metrics::Metrics;
 
-/// The handles that parts are started with.
-pub(in crate::cli) struct Parts {
+use super::output::Done;
+
+/// Runs a command to its end.
+pub(in crate::cli) fn block_on(command: impl Future<Output = Done>) -> Done {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(command)
+}
+
+/// The handles that each part gets.
+pub(in crate::cli) struct Runtime {
     pub(in crate::cli) shutdown: Shutdown,
     pub(in crate::cli) latches: Latches,
     pub(in crate::cli) tasks: Tasks,
@@ -18,28 +26,23 @@ pub(in crate::cli) struct Parts {
     pub(in crate::cli) stop: CancellationToken,
 }
 
-impl Parts {
-    /// New ones, that signals stop. Inside a runtime only.
+impl Runtime {
+    /// Listens for signals from now on. Only inside [`block_on`].
     pub(in crate::cli) fn new() -> anyhow::Result<Self> {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
         let tasks = Tasks::new(shutdown.clone());
+        let stop = CancellationToken::new();
+        let (draining, cancelled) = (shutdown.clone(), stop.clone());
+        tasks.spawn("stop", async move {
+            draining.draining().await;
+            cancelled.cancel();
+        });
         Ok(Self {
             latches: Latches::new(),
             metrics: Arc::new(Metrics::new()),
-            stop: stop(&tasks, &shutdown),
+            stop,
             shutdown,
             tasks,
         })
     }
-}
-
-/// A token for loops that end as soon as the drain begins.
-fn stop(tasks: &Tasks, shutdown: &Shutdown) -> CancellationToken {
-    let stop = CancellationToken::new();
-    let (shutdown, cancelled) = (shutdown.clone(), stop.clone());
-    tasks.spawn("stop", async move {
-        shutdown.draining().await;
-        cancelled.cancel();
-    });
-    stop
 }

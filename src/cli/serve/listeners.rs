@@ -1,40 +1,44 @@
-//! What the view is served with: listeners, certificates, probes, metrics, the HTTPS server.
+//! What serves the view: listeners, certificates, probes, metrics, the HTTPS server.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use meshgate_core::readiness::Readiness;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
 use crate::certs::live::LivePair;
 use crate::certs::throwaway::{self, Names};
-use crate::cli::Done;
-use crate::cli::output::Exit;
-use crate::cluster::live::Live;
+use crate::cli::output::{Done, Exit};
+use crate::cli::runtime::Runtime;
+use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::follower::Following;
 use crate::controllers::certificates::secret::SecretRef;
+use crate::kube_api::wall_clock;
 use crate::metrics::{self, Metrics, WatchState};
-use crate::readiness::Readiness;
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};
 use crate::server::{Server, bind, descriptors};
 
+use super::ServeArgs;
 use super::certificates::Certificates;
-use super::{ServeArgs, certificates, now};
-use crate::cli::parts::Parts;
 
-/// Listeners that are bound, and the certificate to serve with: whatever can go wrong with them does
-/// so before anything runs.
-pub(super) struct Front {
+/// How long a live look-up of a namespace may take.
+const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Bound listeners, and the certificate to serve with. All that can go wrong with them goes wrong
+/// before anything runs.
+pub(super) struct Listeners {
     listener: TcpListener,
     admin_listener: TcpListener,
     limits: Limits,
     certificates: Certificates,
 }
 
-/// A server that is complete and waits to be run. Probes are answered already.
+/// A complete server that waits to be run. It answers probes already.
 pub(super) struct Ready {
     server: Server,
     admin: Admin,
@@ -42,14 +46,7 @@ pub(super) struct Ready {
     certificates: Certificates,
 }
 
-/// Where the server can be reached.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Addresses {
-    pub(super) admission: SocketAddr,
-    pub(super) admin: SocketAddr,
-}
-
-impl Front {
+impl Listeners {
     /// Binds the addresses and prepares the certificates; those of a Secret come later.
     pub(super) fn bind(
         args: &ServeArgs,
@@ -59,10 +56,11 @@ impl Front {
         let listen = args.server.listen(placement);
         let listener = bind::bind(listen, "--listen")?;
         let certificates = match secret {
-            Some(place) => Certificates::Secret(place),
+            Some(secret) => Certificates::Secret(secret),
             None => {
                 let names = names(args, listen.ip());
-                Certificates::Files(throwaway::prepare(&args.certs_dir, names, now())?)
+                let files = throwaway::prepare(&args.certs_dir, names, wall_clock())?;
+                Certificates::Files(files)
             }
         };
         let admin_listen = args.server.admin_listen(placement);
@@ -74,68 +72,71 @@ impl Front {
         })
     }
 
-    /// Puts the server together, and begins to answer probes.
+    /// Puts the server together, and begins to answer probes. `fetch` looks up a namespace that
+    /// the view does not know yet.
     pub(super) fn wire(
         self,
-        parts: &Parts,
+        runtime: &Runtime,
         cluster: &Arc<Cluster>,
-        live: Live,
-    ) -> anyhow::Result<(Ready, Addresses)> {
-        let metrics = Arc::clone(&parts.metrics);
-        let admission = Admission::new(Arc::clone(cluster), live, Arc::clone(&metrics));
+        fetch: Fetch,
+    ) -> anyhow::Result<Ready> {
+        let metrics = Arc::clone(&runtime.metrics);
+        let lookup = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
+        let admission = Admission::new(Arc::clone(cluster), lookup, Arc::clone(&metrics));
         let pair = match &self.certificates {
             Certificates::Files(files) => LivePair::new(files.pair.clone()),
             Certificates::Secret(_) => LivePair::empty(),
         };
         let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
-        let health = Health::new(parts.latches.clone(), parts.shutdown.clone());
+        let health = Health::new(runtime.latches.clone(), runtime.shutdown.clone());
         let admin = admin::start(self.admin_listener, health, scrape);
-        let admin = admin.context("cannot serve probes")?;
         let router = admission::router(Arc::new(admission));
-        let latch = parts.latches.add("listener");
-        let server = Server::new(self.listener, router, pair.clone(), self.limits, latch)?;
-        let addresses = Addresses {
-            admission: server.address(),
-            admin: admin.address(),
-        };
-        let ready = Ready {
-            server,
-            admin,
+        let latch = runtime.latches.add("listener");
+        Ok(Ready {
+            admin: admin.context("cannot serve probes")?,
+            server: Server::new(self.listener, router, pair.clone(), self.limits, latch)?,
             pair,
             certificates: self.certificates,
-        };
-        Ok((ready, addresses))
+        })
     }
 }
 
 impl Ready {
-    /// What is served with.
     pub(super) fn certificates(&self) -> &Certificates {
         &self.certificates
     }
 
-    /// Serves until it is told to stop and all is drained.
-    pub(super) async fn run(self, parts: Parts, cluster: Arc<Cluster>) -> Done {
-        let Parts {
+    /// The address of the admission endpoints.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The address of probes and metrics.
+    pub(super) fn admin_address(&self) -> SocketAddr {
+        self.admin.address()
+    }
+
+    /// Serves until a signal tells it to stop and the drain ends.
+    pub(super) async fn run(self, runtime: Runtime, cluster: Arc<Cluster>) -> Done {
+        let Runtime {
             shutdown,
             latches,
             tasks,
             metrics,
             stop,
-        } = parts;
-        let certificate = latches.add("certificate");
+        } = runtime;
         let following = Following {
             pair: self.pair,
             metrics,
-            latch: certificate,
+            latch: latches.add("certificate"),
         };
-        let follow_certificates = certificates::follow(self.certificates, following, stop.clone());
-        tasks.spawn("certificates", follow_certificates);
+        let follow = self.certificates.follow(following, stop.clone());
+        tasks.spawn("certificates", follow);
         tasks.spawn("probes", probe::run(cluster, stop));
         tasks.spawn("https", self.server.run(shutdown.clone()));
         let finished = tasks.finished().await;
         tracing::info!(cause = shutdown.cause(), "stopped");
-        // Last, so that probes are answered while the rest drains.
+        // Last, so that it answers probes while the rest drains.
         drop(self.admin);
         finished?;
         Ok(Exit::Fine)
@@ -151,7 +152,7 @@ fn names(args: &ServeArgs, listen: IpAddr) -> Names {
     }
 }
 
-/// The limits, with no more connections than there can be descriptors.
+/// The limits, with no more connections than the process can have descriptors for.
 fn within_descriptors(mut limits: Limits) -> Limits {
     let room = descriptors::make_room(limits.max_connections);
     if room < limits.max_connections {
@@ -168,18 +169,14 @@ fn within_descriptors(mut limits: Limits) -> Limits {
 
 fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
     Arc::new(move || {
-        let end = pair
-            .current()
-            .map_or(0, |pair| pair.not_after().as_second());
-        metrics.serving_cert_not_after(end);
+        let pair = pair.current();
+        metrics.serving_cert_not_after(pair.map_or(0, |pair| pair.not_after().as_second()));
         let store = cluster.read();
         let states = store.states();
-        let ready = |readiness: &Readiness<'_>| matches!(readiness, Readiness::Usable(_));
-        metrics.injectors(
-            states
-                .iter()
-                .map(|s| (s.injector.profile.name.as_str(), ready(&s.readiness))),
-        );
+        metrics.injectors(states.iter().map(|state| {
+            let is_usable = matches!(state.readiness, Readiness::Usable(_));
+            (state.injector.profile.name.as_str(), is_usable)
+        }));
         let ages = cluster.freshness().ages(Instant::now().into_std());
         metrics.view(ages.into_iter().map(|own| WatchState {
             kind: own.kind.plural(),

@@ -1,9 +1,8 @@
 //! The source for `serve --standalone`: a folder of manifests, read again when it changes.
 //!
-//! A file that does not parse changes nothing: what it last said stays, and the problem is
-//! reported once. Files are looked at a few times a second, and one counts once it has not
-//! changed between two looks, so that a file is not read while it is being written, nor taken for
-//! deleted while it is being replaced.
+//! A file that does not parse changes nothing: its last content stays in force, and meshgate reports the
+//! problem once. Meshgate looks at the files a few times a second. A file counts once it is the same in two
+//! looks, so that a file that an editor is writing or replacing is neither read nor taken for deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,10 +13,10 @@ use std::time::{Duration, SystemTime};
 use crate::injector::Injectors;
 use crate::yaml::ParseError;
 
-use super::manifest::{self, Item};
-use super::object::{Object, ObjectId};
-use super::slim;
-use super::store::Store;
+use super::{Item, items};
+use crate::cluster::object::{Object, ObjectId};
+use crate::cluster::slim;
+use crate::cluster::store::Store;
 
 /// Time between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(200);
@@ -25,13 +24,10 @@ pub const INTERVAL: Duration = Duration::from_millis(200);
 /// What is wrong with a folder or a file in it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Problem {
-    /// The folder itself.
     #[error("cannot read folder {0}: {1}")]
     Folder(String, Arc<io::Error>),
-    /// A file.
     #[error("cannot read file {0}: {1}")]
     File(String, Arc<io::Error>),
-    /// What is in it.
     #[error(transparent)]
     Content(#[from] ParseError),
     /// A file of no length, which a moment ago had one.
@@ -40,19 +36,14 @@ pub enum Problem {
     /// A file that changed while it was looked at.
     #[error("{0} is being written: what it says counts once it stands still")]
     Changing(String),
-    /// Two files have a Configuration, or `--config` is given as well.
+    /// Or `--config` is given as well.
     #[error("found a Configuration in {0} and in {1}, expected one")]
     TwoConfigurations(String, String),
-    /// Two files have the same object.
     #[error("found {kind} {name} in {first} and in {second}, expected it once")]
     Twice {
-        /// Kind.
         kind: &'static str,
-        /// Namespace and name.
         name: String,
-        /// One file.
         first: String,
-        /// The other.
         second: String,
     },
 }
@@ -62,11 +53,20 @@ pub enum Problem {
 struct Content {
     objects: Vec<Object>,
     configuration: Option<Arc<Injectors>>,
-    /// Kinds that are not looked at, with how many there are.
+    /// How many objects there are of each kind that the view does not hold.
     ignored: BTreeMap<String, usize>,
 }
 
-/// What tells that a file has changed.
+impl Content {
+    fn namespace(self, name: &str) -> Option<slim::Namespace> {
+        self.objects.into_iter().find_map(|object| match object {
+            Object::Namespace(one) if one.metadata.name == name => Some(one),
+            _ => None,
+        })
+    }
+}
+
+/// Differs once a file has changed.
 type Stamp = (SystemTime, u64);
 
 #[derive(Debug, Default)]
@@ -78,31 +78,29 @@ struct File {
 
 /// A folder of manifests.
 #[derive(Debug)]
-pub struct Folder {
+pub struct ManifestDir {
     path: PathBuf,
-    /// The name of the configuration file given apart from the folder, and what it says.
+    /// The configuration of `--config`, with the file's name.
     given: Option<(String, Arc<Injectors>)>,
     own_namespace: String,
     files: BTreeMap<String, File>,
 }
 
-/// What became of a look at the folder.
+/// The result of a look at the folder.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// The new state, if anything has changed and all of it fits together.
+    /// The new state, if files have changed and all of them fit together.
     pub store: Option<Store>,
-    /// Names of files that were read anew.
     pub read: Vec<String>,
-    /// Names of files that are no longer there.
     pub gone: Vec<String>,
-    /// Kinds in them that are not looked at.
+    /// Kinds in them that the view does not hold.
     pub ignored: BTreeSet<String>,
-    /// What is wrong, each told once.
+    /// Each is reported once.
     pub problems: Vec<Problem>,
 }
 
-impl Folder {
-    /// A folder that was not read yet. `given` is a configuration from elsewhere, with its name;
+impl ManifestDir {
+    /// A folder that was not read yet. `given` is the configuration of `--config`, with the file's name.
     /// `own_namespace` is excluded besides what the configuration excludes.
     pub fn new(path: &Path, given: Option<(String, Injectors)>, own_namespace: &str) -> Self {
         let given = given.map(|(name, i)| (name, Arc::new(i.excluding(own_namespace))));
@@ -123,37 +121,28 @@ impl Folder {
         let stamps = self.stamps().map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
         for (name, stamp) in stamps {
-            // An empty file that was always empty says nothing, and that is fine.
-            let read = self.read(&name);
-            let content = match read {
-                Ok(content) => content,
-                Err(Problem::Empty(_)) => Content::default(),
-                Err(problem) => {
-                    problems.push(problem);
-                    Content::default()
-                }
+            let mut file = File {
+                seen: Some(stamp),
+                read: Some(stamp),
+                content: Content::default(),
             };
-            self.files.insert(
-                name,
-                File {
-                    seen: Some(stamp),
-                    read: Some(stamp),
-                    content,
-                },
-            );
-        }
-        let store = self.assemble();
-        match store {
-            Ok(store) if problems.is_empty() => Ok(store),
-            Ok(_) => Err(problems),
-            Err(problem) => {
-                problems.push(problem);
-                Err(problems)
+            match self.read(&name) {
+                Ok(content) => file.content = content,
+                // A file that was always empty says nothing.
+                Err(Problem::Empty(_)) => {}
+                Err(problem) => problems.push(problem),
             }
+            self.files.insert(name, file);
         }
+        match self.assemble() {
+            Ok(store) if problems.is_empty() => return Ok(store),
+            Ok(_) => {}
+            Err(problem) => problems.push(problem),
+        }
+        Err(problems)
     }
 
-    /// Looks whether anything has changed.
+    /// Reads what has changed.
     pub fn look(&mut self) -> Look {
         let mut look = Look::default();
         let stamps = match self.stamps() {
@@ -163,8 +152,8 @@ impl Folder {
                 return look;
             }
         };
-        // Editors save by putting a new file in the old one's place: gone counts once it is seen
-        // twice, or a look in between would take the configuration away.
+        // Editors replace a file when they save. A file counts as gone after two looks without it, or a look
+        // in between would take the configuration away.
         self.files.retain(|name, file| {
             let stays = stamps.contains_key(name) || file.seen.take().is_some();
             if !stays {
@@ -199,63 +188,46 @@ impl Folder {
         look
     }
 
-    /// Reads one namespace straight from the files: what a live look-up is in a cluster. Takes as
-    /// long as one look after another: half of a Namespace may say that nothing is required.
+    /// Reads one namespace straight from the files, as a live look-up does in a cluster. Waits from one look
+    /// to the next: half of a Namespace may say that nothing is required.
     ///
     /// # Errors
-    /// It is in no file that can be read, and the folder or a file cannot.
+    /// The folder or a file cannot be read, and no other file has the namespace.
     pub fn namespace(path: &Path, name: &str) -> Result<Option<slim::Namespace>, Problem> {
         let folder = Self::new(path, None, "");
         let before = folder.stamps()?;
         std::thread::sleep(INTERVAL);
         let mut unread = None;
         for (file, stamp) in folder.stamps()? {
-            let is_still = before.get(&file) == Some(&stamp);
-            let content = if is_still {
+            let content = if before.get(&file) == Some(&stamp) {
                 folder.read(&file)
             } else {
-                Err(Problem::Changing(path.join(&file).display().to_string()))
+                Err(Problem::Changing(folder.shown(&file)))
             };
-            let objects = match content {
-                Ok(content) => content.objects,
-                Err(Problem::Empty(_)) => continue,
-                Err(problem) => {
-                    unread = unread.or(Some(problem));
-                    continue;
-                }
-            };
-            let found = objects.into_iter().find_map(|object| match object {
-                Object::Namespace(namespace) if namespace.metadata.name == name => Some(namespace),
-                Object::Namespace(_)
-                | Object::Service(_)
-                | Object::EndpointSlice(_)
-                | Object::Node(_)
-                | Object::Webhooks(_) => None,
-            });
-            if found.is_some() {
-                return Ok(found);
+            match content.map(|content| content.namespace(name)) {
+                Ok(None) | Err(Problem::Empty(_)) => {}
+                Ok(found) => return Ok(found),
+                Err(problem) => unread = unread.or(Some(problem)),
             }
         }
         unread.map_or(Ok(None), Err)
     }
 
-    /// The files, by name.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
     /// Where the configuration came from, `None` if there is none.
     pub fn configuration_origin(&self) -> Option<&str> {
-        let given = self.given.as_ref().map(|(name, _)| name.as_str());
-        given.or_else(|| {
-            let mut files = self.files.iter();
-            files
-                .find(|(_, f)| f.content.configuration.is_some())
-                .map(|(name, _)| name.as_str())
-        })
+        if let Some((name, _)) = &self.given {
+            return Some(name);
+        }
+        let mut files = self.files.iter();
+        let found = files.find(|(_, file)| file.content.configuration.is_some());
+        found.map(|(name, _)| name.as_str())
     }
 
-    /// Kinds that were found and are not looked at.
+    /// How many objects there are of each kind that the view does not hold.
     pub fn ignored(&self) -> BTreeMap<&str, usize> {
         let mut ignored = BTreeMap::new();
         for (kind, count) in self.files.values().flat_map(|file| &file.content.ignored) {
@@ -268,18 +240,14 @@ impl Folder {
         let problem = |error| Problem::Folder(self.path.display().to_string(), Arc::new(error));
         let mut stamps = BTreeMap::new();
         for entry in std::fs::read_dir(&self.path).map_err(problem)? {
-            let name = entry
-                .map_err(problem)?
-                .file_name()
-                .to_string_lossy()
-                .into_owned();
-            let is_manifest = [".yaml", ".yml", ".json"]
-                .iter()
-                .any(|end| name.ends_with(end));
+            let name = entry.map_err(problem)?.file_name();
+            let name = name.to_string_lossy().into_owned();
+            let ends = [".yaml", ".yml", ".json"];
+            let is_manifest = ends.iter().any(|end| name.ends_with(end));
             if !is_manifest || name.starts_with('.') {
                 continue;
             }
-            // A file that vanishes between the two calls is as good as not there.
+            // A file that vanishes between the two calls counts as absent.
             let Ok(metadata) = std::fs::metadata(self.path.join(&name)) else {
                 continue;
             };
@@ -293,15 +261,14 @@ impl Folder {
     }
 
     fn read(&self, name: &str) -> Result<Content, Problem> {
-        let path = self.path.join(name);
-        let shown = path.display().to_string();
-        let bytes =
-            std::fs::read(&path).map_err(|error| Problem::File(shown.clone(), Arc::new(error)))?;
+        let shown = self.shown(name);
+        let bytes = std::fs::read(self.path.join(name));
+        let bytes = bytes.map_err(|error| Problem::File(shown.clone(), Arc::new(error)))?;
         if bytes.is_empty() {
             return Err(Problem::Empty(shown));
         }
         let mut content = Content::default();
-        for item in manifest::items(&shown, &bytes)? {
+        for item in items(&shown, &bytes)? {
             match item {
                 Item::Object(object) => content.objects.push(object),
                 Item::Configuration(_) if content.configuration.is_some() => {
@@ -318,36 +285,37 @@ impl Folder {
         Ok(content)
     }
 
+    /// As problems name a file.
+    fn shown(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
     fn assemble(&self) -> Result<Store, Problem> {
         let injectors = self.injectors()?;
         let mut origins: BTreeMap<ObjectId, &str> = BTreeMap::new();
         for (name, file) in &self.files {
             for object in &file.content.objects {
                 let id = object.id();
-                let (kind, namespace, object_name) = id.clone();
-                if let Some(first) = origins.insert(id, name) {
-                    let separator = if namespace.is_empty() { "" } else { "/" };
+                if let Some(first) = origins.insert(id.clone(), name) {
+                    let separator = if id.namespace.is_empty() { "" } else { "/" };
                     return Err(Problem::Twice {
-                        kind: kind.as_str(),
-                        name: format!("{namespace}{separator}{object_name}"),
-                        first: self.path.join(first).display().to_string(),
-                        second: self.path.join(name).display().to_string(),
+                        kind: id.kind.as_str(),
+                        name: format!("{}{separator}{}", id.namespace, id.name),
+                        first: self.shown(first),
+                        second: self.shown(name),
                     });
                 }
             }
         }
-        let objects = self
-            .files
-            .values()
-            .flat_map(|file| &file.content.objects)
-            .cloned();
+        let files = self.files.values();
+        let objects = files.flat_map(|file| &file.content.objects).cloned();
         Ok(Store::with(injectors, objects))
     }
 
     fn injectors(&self) -> Result<Arc<Injectors>, Problem> {
         let in_folder = self.files.iter().filter_map(|(name, file)| {
-            let origin = self.path.join(name).display().to_string();
-            Some((origin, Arc::clone(file.content.configuration.as_ref()?)))
+            let configuration = file.content.configuration.as_ref()?;
+            Some((self.shown(name), Arc::clone(configuration)))
         });
         let mut found = self.given.clone().into_iter().chain(in_folder);
         match (found.next(), found.next()) {

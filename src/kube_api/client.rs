@@ -1,5 +1,5 @@
-//! The client: kube's parts without its retries and its log lines per failure, and with a watch
-//! over the connection itself.
+//! The client: kube's parts without its retries and its log lines per failure, and with keep-alive on
+//! the connection, so that a connection that is cut without a word is noticed within 30 s.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tower::{BoxError, ServiceBuilder};
 
 /// How long a TCP connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection on which nothing comes is asked after so long, and so often, and so many times:
-/// what lies in between must not forget it, and a peer that is gone is noticed within 30 s.
+/// The kernel asks the peer after so much silence, so often, and so many times. Load balancers between
+/// then do not forget the connection.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// A client for the API server that `config` names. Connects to nobody yet.
+/// A client for the API server that `config` names. It does not connect yet.
 ///
 /// # Errors
 /// The credentials or the CA cannot be used.

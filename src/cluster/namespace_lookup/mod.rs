@@ -14,23 +14,20 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::slim;
+use crate::cluster::slim;
 
-/// What a source is asked: the namespace of that name, `None` if there is none.
+/// Asks the source for the namespace of that name; `None` if there is none.
 pub type Fetch = Arc<
     dyn Fn(String) -> BoxFuture<'static, Result<Option<slim::Namespace>, String>> + Send + Sync,
 >;
 
-/// Why a namespace could not be had.
+/// Why a look-up found no namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is none of that name.
     #[error("it does not exist")]
     NotFound,
-    /// The source failed.
     #[error("{0}")]
     Failed(String),
-    /// The source took longer than this.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
 }
@@ -38,9 +35,8 @@ pub enum LookupError {
 type Outcome = Result<Arc<slim::Namespace>, LookupError>;
 type Flight = Shared<BoxFuture<'static, Outcome>>;
 
-/// Looks namespaces up at the source.
 #[derive(Clone)]
-pub struct Live {
+pub struct NamespaceLookup {
     inner: Arc<Inner>,
 }
 
@@ -51,22 +47,22 @@ struct Inner {
     /// request is given up or the source panics.
     flights: Mutex<HashMap<String, WeakShared<BoxFuture<'static, Outcome>>>>,
     count: AtomicU64,
-    /// Look-ups at once: a burst for many namespaces waits here and not at the source.
+    /// A burst for many namespaces waits here and not at the source.
     places: Semaphore,
 }
 
 /// Most look-ups at once.
 const MOST_AT_ONCE: usize = 32;
 
-impl fmt::Debug for Live {
+impl fmt::Debug for NamespaceLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live")
+        f.debug_struct("NamespaceLookup")
             .field("deadline", &self.inner.deadline)
             .finish_non_exhaustive()
     }
 }
 
-impl Live {
+impl NamespaceLookup {
     /// Asks `fetch`, for `deadline` at most.
     pub fn new(fetch: Fetch, deadline: Duration) -> Self {
         let flights = Mutex::new(HashMap::new());
@@ -126,80 +122,4 @@ impl Live {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::future::join_all;
-
-    use super::*;
-
-    fn named(name: String) -> slim::Namespace {
-        let mut namespace = slim::Namespace::default();
-        namespace.metadata.name = name;
-        namespace
-    }
-
-    fn live(fetch: Fetch) -> Live {
-        Live::new(fetch, Duration::from_secs(1))
-    }
-
-    #[tokio::test]
-    async fn those_who_ask_at_once_share_a_look_up_and_those_who_ask_later_do_not() {
-        let source = live(Arc::new(|name| {
-            async {
-                tokio::task::yield_now().await;
-                Ok((name != "nowhere").then(|| named(name)))
-            }
-            .boxed()
-        }));
-        let found = join_all((0..100).map(|_| source.namespace("shop"))).await;
-        assert!(
-            found
-                .iter()
-                .all(|f| f.as_ref().unwrap().metadata.name == "shop")
-        );
-        assert_eq!(source.count(), 1);
-        assert!(source.namespace("shop").await.is_ok());
-        assert_eq!(
-            source.namespace("nowhere").await,
-            Err(LookupError::NotFound)
-        );
-        assert_eq!(source.count(), 3);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_source_that_does_not_answer_is_given_up_at_the_deadline() {
-        let source = live(Arc::new(|_| std::future::pending().boxed()));
-        let expected = Err(LookupError::TimedOut(Duration::from_secs(1)));
-        assert_eq!(source.namespace("shop").await, expected);
-    }
-
-    #[tokio::test]
-    async fn a_look_up_that_nobody_waits_for_is_forgotten() {
-        let source = live(Arc::new(|_| std::future::pending().boxed()));
-        for number in 0..1_000 {
-            let name = format!("team-{number}");
-            assert_eq!(source.namespace(&name).now_or_never(), None);
-        }
-        assert_eq!(source.count(), 1_000);
-        assert!(source.inner.flights.lock().len() <= 1);
-    }
-
-    #[tokio::test]
-    async fn a_burst_for_many_namespaces_waits_for_its_turn() {
-        let (now, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let counted = (Arc::clone(&now), Arc::clone(&most));
-        let source = live(Arc::new(move |name| {
-            let (now, most) = counted.clone();
-            async move {
-                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                tokio::task::yield_now().await;
-                now.fetch_sub(1, Ordering::SeqCst);
-                Ok(Some(named(name)))
-            }
-            .boxed()
-        }));
-        let names: Vec<String> = (0..200).map(|number| format!("team-{number}")).collect();
-        let found = join_all(names.iter().map(|name| source.namespace(name))).await;
-        assert!(found.iter().all(Result::is_ok));
-        assert_eq!(most.load(Ordering::SeqCst), MOST_AT_ONCE as u64);
-    }
-}
+mod tests;
