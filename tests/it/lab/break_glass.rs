@@ -205,7 +205,7 @@ async fn a_living_meshgate_closes_it_when_the_time_has_come() {
         let events = events(&lab).await;
         let is_told = events
             .iter()
-            .any(|one| one.starts_with("EnforcementResumed closed again, as its time"));
+            .any(|one| one.starts_with("EnforcementResumed the suspension has expired"));
         (is_told && !meshgate.metrics().contains(metric)).then_some(())
     })
     .await;
