@@ -43,7 +43,7 @@ As a pod of the cluster, with its ServiceAccount:
 From outside of it, where it writes as well if nobody else leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
-How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/control.md."
+How far it is: http://ADDRESS/readyz?verbose. What it needs to be allowed: docs/reference.md."
 )]
 pub(super) struct ControlArgs {
     /// The Configuration: which injectors count. The one that the serving replicas have
