@@ -37,10 +37,11 @@ fn anchors(page: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The targets of links and pictures.
+/// The targets of links and pictures; what stands between backticks is none.
 fn targets(page: &str) -> Vec<String> {
     let prose = prose(page);
-    let rest = prose.split("](").skip(1);
+    let text: String = prose.split('`').step_by(2).collect();
+    let rest = text.split("](").skip(1);
     rest.map(|rest| rest.split(')').next().unwrap().to_owned())
         .collect()
 }

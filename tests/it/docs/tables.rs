@@ -74,14 +74,20 @@ fn every_key_of_the_format_is_explained() {
     );
 }
 
-/// The names by which `src/metrics` registers, without the prefixes of registries.
+/// The names by which `src/metrics` registers, without the prefixes of registries: each stands right before
+/// the sentence that explains it.
 fn registered() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(root().join("src/metrics")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
-        for call in text.split(".register(").skip(1) {
-            if let Some(rest) = call.trim_start().strip_prefix('"') {
-                names.insert(rest.split('"').next().unwrap().to_owned());
+        // Texts between quotes are those with odd numbers.
+        let pieces: Vec<&str> = text.split('"').collect();
+        for (number, piece) in pieces.iter().enumerate().step_by(2).skip(1) {
+            let (name, help) = (pieces[number - 1], pieces.get(number + 1));
+            let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let is_explained = help.is_some_and(|help| help.contains(' '));
+            if piece.trim() == "," && is_name && is_explained {
+                names.insert(name.to_owned());
             }
         }
     }
