@@ -13,7 +13,9 @@
 //!
 //! `injector`, `decision`, `render`, `glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
-pub use meshgate_core::{decision, glass, injector, render, yaml};
+pub use meshgate_core::{
+    config, decision, glass, injector, message, names, readiness, render, text, view, yaml,
+};
 
 pub mod admission;
 pub mod certs;

@@ -4,10 +4,11 @@
 use jiff::Timestamp;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::bundle::{self, Ca, distinct, verifying};
+use super::bundle::{self, Ca, distinct};
 use super::issue::Authority;
 use super::pair::{ServingPair, read_chain};
 use super::rotation::{Held, HeldCa, HeldLeaf};
+use super::verify::verifying;
 
 /// Key of a certificate.
 pub const CERT: &str = "tls.crt";

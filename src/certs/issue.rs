@@ -11,8 +11,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 
-/// Clocks differ; a certificate made here and now must be valid on a node that is a bit behind.
-pub(super) const BACKDATED: Duration = Duration::from_secs(60 * 60);
+use super::rotation::BACKDATED;
 
 /// A certificate that could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::certs::pair;
+use crate::certs::chain;
 use crate::controllers::args::WebhookUrl;
 use crate::injector::Injectors;
 use crate::render::{self, Client, Enforcement, FailurePolicy, MirrorForm, Rendered, Settings};
@@ -219,7 +219,7 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
         let name = path.display();
         let pem =
             std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))?;
-        pair::read_chain(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
+        chain::read(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
         anyhow::Ok(pem)
     };
     let writers = if args.writers.is_empty() {

@@ -1,7 +1,7 @@
 //! Objects of the cluster, and what the view keeps of them. PURE, as the store.
 
-use crate::decision::installation::{Client, WebhookConfiguration, WebhookEntry};
-use crate::decision::readiness::{Endpoint, Slice};
+use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
+use crate::readiness::endpoints::{Endpoint, Slice};
 use crate::injector::keys::Keys;
 use crate::injector::profile::ServiceName;
 use crate::injector::rule::Place;

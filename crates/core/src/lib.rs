@@ -3,8 +3,15 @@
 //! No async, clock, IO or logging: `Cargo.toml` of this crate has no dependency that could do them.
 #![warn(missing_docs)]
 
+pub mod certs;
+pub mod config;
 pub mod decision;
 pub mod glass;
 pub mod injector;
+pub mod message;
+pub mod names;
+pub mod readiness;
 pub mod render;
+pub mod text;
+pub mod view;
 pub mod yaml;

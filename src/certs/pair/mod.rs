@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::pem::{self, Block, NotPem};
+use super::chain::{self, Certificate, ChainError};
+use super::pem::{self, NotPem};
 
 /// A certificate chain and its key that parsed, match, and were valid at the time of making.
 #[derive(Clone)]
@@ -28,26 +28,12 @@ pub struct ServingPair {
 /// "the key"; whoever read them from somewhere says from where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairError {
-    /// The certificate is not PEM.
-    #[error("the certificate {0}")]
-    CertificateNotPem(NotPem),
+    /// There is no chain.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// The key is not PEM.
     #[error("the key {0}")]
     KeyNotPem(NotPem),
-    /// There is no certificate where one belongs.
-    #[error("the certificate has no CERTIFICATE block (found: {found})")]
-    NoCertificate {
-        /// The labels of the blocks there are, or `nothing`.
-        found: String,
-    },
-    /// A certificate that cannot be parsed.
-    #[error("certificate {position} of the chain is not an X.509 certificate: {why}")]
-    BadCertificate {
-        /// Its place in the file, from 1.
-        position: usize,
-        /// What the parser said.
-        why: String,
-    },
     /// There is no private key where one belongs.
     #[error(
         "the key has no private key block (found: {found}); expected PRIVATE KEY, RSA PRIVATE KEY or EC PRIVATE KEY"
@@ -125,16 +111,15 @@ impl ServingPair {
     ///
     /// One variant of [`PairError`] for each reason not to serve with it at `now`.
     pub fn from_pem(cert_pem: &[u8], key_pem: &[u8], now: Timestamp) -> Result<Self, PairError> {
-        let chain = read_chain(cert_pem)?;
+        let chain = chain::read(cert_pem)?;
         let key = read_key(key_pem)?;
-        let leaf = Leaf::parse(&chain, 0)?;
-        check_match(&chain, &key, &leaf.subject)?;
-        leaf.check_time(now)?;
+        let leaf = own_certificate(&chain, &key)?;
+        check_time(leaf, now)?;
         Ok(Self {
-            certified: Arc::new(CertifiedKey::new(chain, key)),
-            subject: leaf.subject,
+            subject: leaf.subject.clone(),
             not_before: leaf.not_before,
             not_after: leaf.not_after,
+            certified: Arc::new(CertifiedKey::new(ders(&chain), key)),
         })
     }
 
@@ -179,101 +164,42 @@ impl fmt::Debug for ServingPair {
     }
 }
 
-/// Subject and end of each certificate of a chain or a bundle, in order.
+/// Whether a certificate is valid at this time.
+fn check_time(leaf: &Certificate, now: Timestamp) -> Result<(), PairError> {
+    let subject = leaf.subject.clone();
+    if now > leaf.not_after {
+        return Err(PairError::Expired {
+            subject,
+            not_after: leaf.not_after,
+            now,
+        });
+    }
+    if now < leaf.not_before {
+        return Err(PairError::NotYetValid {
+            subject,
+            not_before: leaf.not_before,
+            now,
+        });
+    }
+    Ok(())
+}
+
+/// The certificates of a PEM text as rustls wants them, at least one.
 ///
 /// # Errors
-/// It is no PEM with certificates, or one of them cannot be read.
-pub fn ends(pem: &[u8]) -> Result<Vec<(String, Timestamp)>, PairError> {
-    let chain = read_chain(pem)?;
-    let leaves = (0..chain.len()).map(|index| Leaf::parse(&chain, index));
-    leaves
-        .map(|leaf| leaf.map(|leaf| (leaf.subject, leaf.not_after)))
-        .collect()
+/// As for [`chain::read`].
+pub fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ChainError> {
+    Ok(ders(&chain::read(pem)?))
 }
 
-/// What is looked at in a certificate.
-struct Leaf {
-    subject: String,
-    not_before: Timestamp,
-    not_after: Timestamp,
-}
-
-impl Leaf {
-    fn parse(chain: &[CertificateDer<'static>], index: usize) -> Result<Self, PairError> {
-        let bad = |why: String| PairError::BadCertificate {
-            position: index + 1,
-            why,
-        };
-        let der = chain.get(index).ok_or_else(|| bad("missing".to_owned()))?;
-        let (_, parsed) = X509Certificate::from_der(der).map_err(|e| bad(e.to_string()))?;
-        let time = |seconds| Timestamp::from_second(seconds).map_err(|e| bad(e.to_string()));
-        Ok(Self {
-            subject: parsed.subject().to_string(),
-            not_before: time(parsed.validity().not_before.timestamp())?,
-            not_after: time(parsed.validity().not_after.timestamp())?,
-        })
-    }
-
-    fn check_time(&self, now: Timestamp) -> Result<(), PairError> {
-        let subject = self.subject.clone();
-        if now > self.not_after {
-            return Err(PairError::Expired {
-                subject,
-                not_after: self.not_after,
-                now,
-            });
-        }
-        if now < self.not_before {
-            return Err(PairError::NotYetValid {
-                subject,
-                not_before: self.not_before,
-                now,
-            });
-        }
-        Ok(())
-    }
-}
-
-/// The certificates of a PEM file, at least one.
-///
-/// # Errors
-/// It is not PEM, or holds no certificate.
-pub fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
-    let blocks = pem::blocks(pem).map_err(PairError::CertificateNotPem)?;
-    let found = labels(&blocks);
-    let chain: Vec<_> = blocks
-        .into_iter()
-        .filter(|block| {
-            matches!(
-                block.label.as_str(),
-                "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE"
-            )
-        })
-        .map(|block| CertificateDer::from(without_trust(block)))
-        .collect();
-    if chain.is_empty() {
-        return Err(PairError::NoCertificate { found });
-    }
-    for index in 1..chain.len() {
-        Leaf::parse(&chain, index)?;
-    }
-    Ok(chain)
-}
-
-/// `openssl x509 -trustout` appends its own data to the certificate; clients want none of it.
-fn without_trust(block: Block) -> Vec<u8> {
-    if block.label != "TRUSTED CERTIFICATE" {
-        return block.der;
-    }
-    let extra = X509Certificate::from_der(&block.der).map_or(0, |(rest, _)| rest.len());
-    let mut der = block.der;
-    der.truncate(der.len() - extra);
-    der
+fn ders(chain: &[Certificate]) -> Vec<CertificateDer<'static>> {
+    let ders = chain.iter().map(|one| one.der.clone());
+    ders.map(CertificateDer::from).collect()
 }
 
 fn read_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, PairError> {
     let blocks = pem::blocks(pem).map_err(PairError::KeyNotPem)?;
-    let found = labels(&blocks);
+    let found = pem::labels(&blocks);
     let mut keys: Vec<_> = blocks
         .into_iter()
         .filter(|block| block.label.ends_with("PRIVATE KEY"))
@@ -307,34 +233,26 @@ fn read_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, PairError> {
     })
 }
 
-fn check_match(
-    chain: &[CertificateDer<'static>],
+/// The first certificate, which the key must belong to.
+fn own_certificate<'c>(
+    chain: &'c [Certificate],
     key: &Arc<dyn SigningKey>,
-    subject: &str,
-) -> Result<(), PairError> {
-    let belongs = |cert: &CertificateDer<'static>| {
-        CertifiedKey::new(vec![cert.clone()], Arc::clone(key))
+) -> Result<&'c Certificate, PairError> {
+    let belongs = |one: &&Certificate| {
+        CertifiedKey::new(ders(std::slice::from_ref(one)), Arc::clone(key))
             .keys_match()
             .is_ok()
     };
-    match chain.iter().position(belongs) {
-        Some(0) => Ok(()),
-        Some(index) => Err(PairError::WrongOrder {
-            position: index + 1,
-            subject: Leaf::parse(chain, index)?.subject,
+    let subject = |one: &Certificate| one.subject.clone();
+    match chain.iter().zip(1..).find(|(one, _)| belongs(one)) {
+        Some((leaf, 1)) => Ok(leaf),
+        Some((own, position)) => Err(PairError::WrongOrder {
+            position,
+            subject: subject(own),
         }),
         None => Err(PairError::OtherKey {
-            subject: subject.to_owned(),
+            subject: chain.first().map(subject).unwrap_or_default(),
         }),
-    }
-}
-
-fn labels(blocks: &[Block]) -> String {
-    let all: Vec<_> = blocks.iter().map(|block| block.label.as_str()).collect();
-    if all.is_empty() {
-        "nothing".to_owned()
-    } else {
-        all.join(", ")
     }
 }
 

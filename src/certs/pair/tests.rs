@@ -189,7 +189,7 @@ fn what_cannot_be_parsed_says_which_part() {
     let garbage = block("CERTIFICATE", b"not a certificate");
     let position = |cert: &str| {
         let error = read(cert, &issued.key_pem).unwrap_err();
-        let PairError::BadCertificate { position, .. } = error else {
+        let PairError::Chain(ChainError::BadCertificate { position, .. }) = error else {
             panic!("{error}");
         };
         position
@@ -205,10 +205,10 @@ fn what_cannot_be_parsed_says_which_part() {
     let cut: String = issued.cert_pem.chars().take(200).collect();
     assert!(matches!(
         read(&cut, &issued.key_pem).unwrap_err(),
-        PairError::CertificateNotPem(NotPem::Unfinished { .. })
+        PairError::Chain(ChainError::NotPem(NotPem::Unfinished { .. }))
     ));
     let binary = ServingPair::from_pem(&der(&issued.cert_pem), b"", now()).unwrap_err();
-    assert_eq!(binary, PairError::CertificateNotPem(NotPem::Binary));
+    assert_eq!(binary, PairError::Chain(ChainError::NotPem(NotPem::Binary)));
 }
 
 #[test]

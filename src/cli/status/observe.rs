@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::certs::pair;
+use crate::certs::chain;
 use crate::cli::serve::state_and_reason;
 use crate::cluster::watch;
 use crate::controllers::glass;
@@ -170,8 +170,8 @@ async fn serving(client: &Client, namespace: &str) -> Known<Vec<(String, Timesta
         return Ok(Vec::new());
     };
     let data = secret.data.unwrap_or_default();
-    let chain = data.get("tls.crt").map(|bytes| bytes.0.as_slice());
-    pair::ends(chain.unwrap_or_default()).map_err(|error| error.to_string())
+    let pem = data.get("tls.crt").map(|bytes| bytes.0.as_slice());
+    chain::ends(pem.unwrap_or_default()).map_err(|error| error.to_string())
 }
 
 /// The CAs that are registered with the gate.
@@ -192,7 +192,7 @@ fn trusted(registration: &Known<Vec<Value>>) -> Known<Vec<(String, Timestamp)>> 
     };
     let pem = base64::engine::general_purpose::STANDARD.decode(bundle);
     let pem = pem.map_err(|error| format!("the registered caBundle is no base64: {error}"))?;
-    pair::ends(&pem).map_err(|error| error.to_string())
+    chain::ends(&pem).map_err(|error| error.to_string())
 }
 
 async fn injectors(

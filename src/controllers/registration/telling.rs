@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::controllers::pace::doubled;
 use crate::glass;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::kube_api::CallError;
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};

@@ -1,7 +1,7 @@
 //! What becomes of a pod: total functions over plain values.
 //!
-//! PURE: no async, no clock, no IO, no logging, and nothing of Kubernetes' client. The edges
-//! fetch, this decides, the edges answer. Must not import anything but `injector`.
+//! The edges fetch, this decides, the edges answer. Gate, check, auditor and tools ask the same
+//! functions, so that no two of them can differ.
 //!
 //! The order (design section 5): [`exemption`], then [`requirement`], then [`gate`] or [`check`].
 
@@ -9,65 +9,19 @@ pub mod check;
 pub mod exemption;
 mod findings;
 pub mod gate;
-pub mod installation;
+pub mod injected;
 pub mod mark;
-pub mod meshed;
-pub mod metadata;
-pub mod namespace;
-pub mod pod;
-pub mod readiness;
 pub mod reason;
 pub mod requirement;
-pub mod sentence;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
+pub mod verdict;
 
-use std::borrow::Cow;
+use crate::message;
 
-use self::installation::Client;
 use self::mark::Edit;
-use self::readiness::Tally;
 use self::reason::Reason;
-use crate::injector::profile::ServiceName;
-
-/// What the answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verdict {
-    /// Allowed; nothing is required, or it is there already (check).
-    Admit,
-    /// Allowed and marked.
-    Mark,
-    /// Allowed, although an injector in mode `warn` would have refused it.
-    Warn,
-    /// Temporary refusal, 503 `ServiceUnavailable`: waiting helps.
-    Defer,
-    /// Firm refusal, 403 `Forbidden`: waiting does not help.
-    Deny,
-    /// The object cannot be read as a pod: a refusal with code 400.
-    Unreadable,
-}
-
-impl Verdict {
-    /// As metrics, logs and audit annotations spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Admit => "admit",
-            Self::Mark => "mark",
-            Self::Warn => "warn",
-            Self::Defer => "defer",
-            Self::Deny => "deny",
-            Self::Unreadable => "unreadable",
-        }
-    }
-
-    /// Whether the pod may be created.
-    pub fn allows(self) -> bool {
-        match self {
-            Self::Admit | Self::Mark | Self::Warn => true,
-            Self::Defer | Self::Deny | Self::Unreadable => false,
-        }
-    }
-}
+use self::verdict::Verdict;
 
 /// A verdict with all that is said about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +67,7 @@ impl Decision<'_> {
 
     /// The namespace could not be read: never "nothing is required" (case 21).
     pub fn namespace_unknown(namespace: &str, why: &str) -> Self {
-        let message = sentence::namespace_unknown(namespace, why);
+        let message = message::namespace_unknown(namespace, why);
         Self::refuse(Verdict::Defer, Reason::NamespaceUnknown, message)
     }
 
@@ -122,56 +76,19 @@ impl Decision<'_> {
         Self::refuse(
             Verdict::Defer,
             Reason::NotSynced,
-            sentence::not_synced(namespace),
+            message::not_synced(namespace),
         )
     }
 
     /// A look-up took too long for the caller's timeout (case 20).
     pub fn deadline_exceeded(namespace: &str) -> Self {
-        let message = sentence::deadline_exceeded(namespace);
+        let message = message::deadline_exceeded(namespace);
         Self::refuse(Verdict::Defer, Reason::DeadlineExceeded, message)
     }
 
     /// The object is not a pod (case 8).
     pub fn unreadable(why: &dyn std::fmt::Display) -> Self {
-        let message = sentence::unreadable(why);
+        let message = message::unreadable(why);
         Self::refuse(Verdict::Unreadable, Reason::UnreadableObject, message)
     }
-}
-
-/// Whether an injector can be tried now, and what was looked at. "Ready" is permission to try,
-/// not a promise: the check decides (case 2).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readiness<'a> {
-    /// Enough usable endpoints, a probe that got through, or assumed.
-    Usable(Looked<'a>),
-    /// It cannot be tried now.
-    NotUsable(Looked<'a>),
-    /// No webhook entry of it in the cluster.
-    NotInstalled,
-    /// No webhook configuration carries the instance.
-    NoInstance,
-}
-
-/// What was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Looked<'a> {
-    /// The endpoints of a Service.
-    Endpoints {
-        /// Which.
-        service: Cow<'a, ServiceName>,
-        /// What was counted; `None` if the Service has no slice at all.
-        tally: Option<&'a Tally>,
-        /// How a webhook entry calls it.
-        client: Option<&'a Client>,
-    },
-    /// A connection to this `host:port`; the problem, if it failed or was not tried yet.
-    Probe {
-        /// Where to.
-        target: &'a str,
-        /// What went wrong.
-        problem: Option<&'a str>,
-    },
-    /// Nothing: the profile says that it is ready.
-    Assumed,
 }

@@ -2,23 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::namespace::NamespaceView;
-use super::pod::PodView;
-use super::requirement::{self, Claim};
-use super::{Decision, Readiness, check, gate};
 use crate::injector::Injectors;
+use crate::readiness::Readiness;
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
+
+use super::requirement::{self, RuleMatch};
+use super::{Decision, check, gate};
 
 /// Texts by key.
-pub(super) type Map<'m> = &'m [(&'m str, &'m str)];
+pub(crate) type Map<'m> = &'m [(&'m str, &'m str)];
 
 /// A configuration with these `injectors:`.
-pub(super) fn injectors(list: &str) -> Injectors {
+pub(crate) fn injectors(list: &str) -> Injectors {
     let text = format!("apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n{list}");
     Injectors::from_yaml("test", text.as_bytes()).unwrap()
 }
 
 /// A namespace with labels and annotations.
-pub(super) fn namespace(
+pub(crate) fn namespace(
     name: &str,
     labels: Map<'_>,
     annotations: Map<'_>,
@@ -33,7 +35,7 @@ pub(super) fn namespace(
     clippy::needless_pass_by_value,
     reason = "callers write json!(…) in place"
 )]
-pub(super) fn pod(annotations: Map<'_>, spec: Value) -> Value {
+pub(crate) fn pod(annotations: Map<'_>, spec: Value) -> Value {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()
         .map(|(key, value)| ((*key).to_owned(), json!(value)))
@@ -50,13 +52,13 @@ pub(super) fn pod(annotations: Map<'_>, spec: Value) -> Value {
 
 /// Which of the two hooks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hook {
+pub(crate) enum Hook {
     Gate,
     Check,
 }
 
 /// Decides on a pod.
-pub(super) fn decide<'a>(
+pub(crate) fn decide<'a>(
     hook: Hook,
     pod: &str,
     namespace: &'a NamespaceView,
@@ -66,7 +68,7 @@ pub(super) fn decide<'a>(
 ) {
     let pod = PodView::read(pod, injectors.keys()).unwrap();
     let requirement = requirement::of(&pod, namespace, injectors);
-    let readiness = |claim: &Claim<'_>| readiness(claim.name());
+    let readiness = |matched: &RuleMatch<'_>| readiness(matched.name());
     look(&match hook {
         Hook::Gate => gate::decide(&pod, &requirement, readiness),
         Hook::Check => check::decide(&pod, &requirement, readiness),

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
+use crate::injector::rule::Outcome;
 use crate::injector::rule::{Key, Place, Rule};
-use crate::injector::spec::Outcome;
 
 use super::condition::Expr;
 use super::condition::chain::{Chain, Choice};

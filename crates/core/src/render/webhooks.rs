@@ -6,7 +6,7 @@
 use base64::Engine;
 use serde_json::{Value, json};
 
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
 
 use super::condition::cel::Scope;

@@ -9,11 +9,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::{Instant, interval, sleep_until};
 
-use crate::certs::bundle::{Ca, verifying};
+use crate::certs::bundle::Ca;
 use crate::certs::held::Content;
 use crate::certs::pair::ServingPair;
 use crate::certs::rotation::Registered;
 use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
+use crate::certs::verify::verifying;
 use crate::controllers::certificates::registered::Watch;
 use crate::controllers::certificates::secret::Place;
 

@@ -12,9 +12,10 @@ use crate::certs::throwaway::{Origin, Prepared};
 use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
-use crate::decision::{Looked, Readiness, sentence};
+use crate::readiness::{Looked, Readiness};
 use crate::injector::profile::ServiceName;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
+use crate::message;
 
 use super::super::output;
 use super::certificates::Certificates;
@@ -113,8 +114,8 @@ fn name(state: &State<'_>) -> String {
 pub(in super::super) fn state_and_reason(state: &State<'_>) -> (&'static str, String) {
     let profile = &state.injector.profile;
     match &state.readiness {
-        Readiness::Usable(looked) => ("usable", sentence::state(profile, looked)),
-        Readiness::NotUsable(looked) => ("not usable", sentence::state(profile, looked)),
+        Readiness::Usable(looked) => ("usable", message::state(profile, looked)),
+        Readiness::NotUsable(looked) => ("not usable", message::state(profile, looked)),
         Readiness::NotInstalled | Readiness::NoInstance => (
             "not installed",
             "no webhook configuration has an entry of it".to_owned(),

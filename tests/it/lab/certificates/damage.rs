@@ -74,7 +74,7 @@ fn is_good(ca: &Value, leaf: &Value) -> bool {
     cas(ca, "tls.crt") == first
         && cas(ca, "ca.crt") == bundle
         && pair.is_ok_and(|pair| {
-            !meshgate::certs::bundle::verifying(pair.chain(), first, now()).is_empty()
+            !meshgate::certs::verify::verifying(pair.chain(), first, now()).is_empty()
         })
 }
 
@@ -127,5 +127,7 @@ async fn whatever_is_damaged_is_written_anew() {
         .lines()
         .find_map(|line| line.strip_prefix("meshgate_certificate_repairs_total "));
     assert!(repairs.unwrap().parse::<u64>().unwrap() >= 11, "{metrics}");
-    assert!(metrics.contains("meshgate_certificate_not_after_seconds{certificate=\"ca\"}"));
+    assert!(
+        metrics.contains("meshgate_certificate_expiration_timestamp_seconds{certificate=\"ca\"}")
+    );
 }

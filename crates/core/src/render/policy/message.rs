@@ -1,8 +1,8 @@
-//! The sentences of a policy, as CEL: those of `decision::sentence`, for who meets the policy
+//! The sentences of a policy, as CEL: those of `message`, for who meets the policy
 //! alone. One line each: one with a line break, or of more than 5 KiB, would be dropped.
 
 use crate::injector::Injector;
-use crate::injector::profile::{MeshedSet, Profile};
+use crate::injector::profile::{InjectedSet, Profile};
 use crate::injector::rule::{Place, Rule, Term, Test};
 
 use crate::render::condition::cel::{Scope, text};
@@ -181,10 +181,10 @@ fn passed_by(name: &str, skip: &str) -> String {
 /// What a pod must hold, in words: any one of the sets that count for it.
 fn wanted(profile: &Profile) -> String {
     let sets = profile
-        .meshed
+        .injected
         .iter()
         .filter(|set| profile.is_on(set.option.as_deref()));
-    let (always, sometimes): (Vec<&MeshedSet>, Vec<&MeshedSet>) =
+    let (always, sometimes): (Vec<&InjectedSet>, Vec<&InjectedSet>) =
         sets.partition(|set| set.when.is_empty());
     let mut words: Vec<String> = Vec::new();
     for set in always {
@@ -206,7 +206,7 @@ fn wanted(profile: &Profile) -> String {
     joined(std::iter::once(text(&first)).chain(more))
 }
 
-fn in_words(set: &MeshedSet) -> String {
+fn in_words(set: &InjectedSet) -> String {
     let sidecar = set.sidecar.iter().map(|name| format!("container {name}"));
     let init = set.init.iter().map(|name| format!("init container {name}"));
     sidecar.chain(init).collect::<Vec<_>>().join(" and ")

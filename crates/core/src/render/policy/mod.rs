@@ -9,7 +9,7 @@ mod plan;
 
 use serde_json::{Value, json};
 
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
 
 use super::condition::Expr;
@@ -147,7 +147,7 @@ fn variables(injector: &Injector, plan: &Plan) -> Value {
             ));
         }
     }
-    variables.push(("holdsSidecar", lines(&plan.meshed)));
+    variables.push(("holdsSidecar", lines(&plan.injected)));
     variables.extend(message::variables(injector));
     let all = variables
         .into_iter()

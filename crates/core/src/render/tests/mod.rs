@@ -134,7 +134,7 @@ fn too_many_entries_are_widened_and_noted() {
             "- name: mesh{number}\n  webhook: mesh{number}.example.com\n  service: {{namespace: \
              mesh{number}, name: injector}}\n  rules:\n  - {{when: [{{namespaceLabel: mesh{number}, in: \
              [\"on\"]}}], then: required}}\n  - {{when: [{{podLabel: mesh{number}, in: [\"on\"]}}], then: \
-             required}}\n  meshed: [{{sidecar: proxy{number}}}]\n"
+             required}}\n  injected: [{{sidecar: proxy{number}}}]\n"
         )
     };
     let list: String = (1..=8).map(one).collect();

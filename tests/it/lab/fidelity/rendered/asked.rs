@@ -8,10 +8,10 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Uri, header};
 use axum::response::IntoResponse;
-use meshgate::decision::pod::PodView;
+use meshgate::view::pod::PodView;
 use meshgate::decision::requirement;
 use meshgate::injector::Injectors;
-use meshgate::injector::spec::Mode;
+use meshgate::injector::profile::Mode;
 use meshgate::render::{Client, FailurePolicy, Settings, webhooks};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -262,7 +262,7 @@ impl Configuration {
         let place = namespace.view(&self.injectors);
         let requirement = requirement::of(&view, &place, &self.injectors);
         [Mode::Enforce, Mode::Warn].map(|mode| {
-            let mut claims = requirement.claims.iter();
+            let mut claims = requirement.matches.iter();
             let requires = claims.any(|claim| claim.injector.profile.mode == mode);
             (mode, requires && !is_exempt)
         })

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use meshgate::decision::pod::PodView;
-use meshgate::decision::{Looked, Readiness, Verdict, check, requirement};
+use meshgate::view::pod::PodView;
+use meshgate::decision::verdict::Verdict;
+use meshgate::decision::{check, requirement};
+use meshgate::readiness::{Looked, Readiness};
 use meshgate::injector::Injectors;
 use meshgate::render::{Settings, policy};
 use serde_json::{Value, json};
@@ -40,7 +42,7 @@ impl Alone {
         let requirement = requirement::of(&view, &place, &self.injectors);
         let ready = |_: &_| Readiness::Usable(Looked::Assumed);
         let verdict = check::decide(&view, &requirement, ready).verdict;
-        (!requirement.claims.is_empty()).then_some(verdict)
+        (!requirement.matches.is_empty()).then_some(verdict)
     }
 }
 

@@ -1,0 +1,121 @@
+//! A bundle of CAs, as in `ca.crt` or `caBundle`: reading it, writing it, and whether one covers
+//! another.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+
+use super::chain::{self, Certificate, ChainError};
+
+/// A CA that callers trust. Equal if the certificates are.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ca {
+    der: Vec<u8>,
+    not_before: Timestamp,
+    not_after: Timestamp,
+}
+
+impl Ca {
+    /// Trusts these bytes between these times; nothing is parsed.
+    pub fn new(der: Vec<u8>, not_before: Timestamp, not_after: Timestamp) -> Self {
+        Self {
+            der,
+            not_before,
+            not_after,
+        }
+    }
+
+    /// The certificate as callers hold it.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// The first second at which it is valid.
+    pub fn not_before(&self) -> Timestamp {
+        self.not_before
+    }
+
+    /// The last second at which it is valid.
+    pub fn not_after(&self) -> Timestamp {
+        self.not_after
+    }
+
+    /// True for one that is past its end; one that is not valid yet has not expired.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.not_after < now
+    }
+
+    /// Whether a caller accepts it at this time.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.not_before <= now && !self.has_expired(now)
+    }
+}
+
+impl From<Certificate> for Ca {
+    fn from(read: Certificate) -> Self {
+        Self::new(read.der, read.not_before, read.not_after)
+    }
+}
+
+impl fmt::Debug for Ca {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ca")
+            .field("bytes", &self.der.len())
+            .field("not_before", &self.not_before)
+            .field("not_after", &self.not_after)
+            .finish()
+    }
+}
+
+/// The CAs of a PEM text, in order, each once.
+///
+/// # Errors
+/// As for [`chain::read`].
+pub fn read(pem: &[u8]) -> Result<Vec<Ca>, ChainError> {
+    Ok(distinct(chain::read(pem)?.into_iter().map(Ca::from)))
+}
+
+/// These CAs in order, each once.
+pub fn distinct(cas: impl IntoIterator<Item = Ca>) -> Vec<Ca> {
+    let mut all: Vec<Ca> = Vec::new();
+    for ca in cas {
+        if !all.contains(&ca) {
+            all.push(ca);
+        }
+    }
+    all
+}
+
+/// The PEM text of these CAs.
+pub fn pem(cas: &[Ca]) -> String {
+    let mut text = String::new();
+    for ca in cas {
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        for line in STANDARD.encode(&ca.der).as_bytes().chunks(64) {
+            text.push_str(&String::from_utf8_lossy(line));
+            text.push('\n');
+        }
+        text.push_str("-----END CERTIFICATE-----\n");
+    }
+    text
+}
+
+/// Most CAs in a bundle. Only an administrator who forces rotation after rotation comes near it; the
+/// oldest CA then goes.
+pub const MOST: usize = 16;
+
+/// Whether a caller that trusts `live` loses nothing when `wanted` replaces it. Each CA of `live` that has
+/// not expired is in `wanted` as well, or has fallen out at the end of a full bundle. Texts that cannot
+/// be read hold nothing.
+pub fn covers(wanted: &str, live: &str, now: Timestamp) -> bool {
+    let of = |text: &str| read(text.as_bytes()).unwrap_or_default();
+    let wanted = of(wanted);
+    let live = of(live).into_iter().filter(|ca| !ca.has_expired(now));
+    // A full bundle must not wait until it is proved: the leaf that would prove it waits for the bundle.
+    let mut rest = live.skip_while(|ca| wanted.contains(ca)).peekable();
+    let is_all_there = rest.peek().is_none();
+    let has_fallen_out = wanted.len() >= MOST && rest.all(|ca| !wanted.contains(&ca));
+    !wanted.is_empty() && (is_all_there || has_fallen_out)
+}

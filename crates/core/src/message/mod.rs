@@ -1,0 +1,242 @@
+//! What people are told: one sentence each, in `kubectl describe replicaset` or after `kubectl run`.
+//!
+//! Each names the rule and the injector it requires, what meshgate looked at, how many endpoints
+//! are usable, why the others are not, and what to do (design section 5). Values that tenants
+//! chose are shortened and kept on one line.
+//!
+//! `refusal.rs` has the refusals that concern one injector. A policy says the same in CEL, and its
+//! twin file stands beside it.
+
+pub(crate) mod refusal;
+
+use std::fmt::{self, Write};
+
+use crate::decision::injected;
+use crate::decision::requirement::RuleMatch;
+use crate::decision::verdict::Verdict;
+use crate::injector::profile::{InjectedSet, Profile};
+use crate::readiness::Looked;
+use crate::readiness::endpoints::Tally;
+use crate::readiness::installation::Client;
+use crate::text::{one_line, shown};
+use crate::view::pod::PodView;
+
+/// Longest message, in characters. An event holds 1,024 bytes of it, a condition somewhat more.
+const MAX_MESSAGE: usize = 1_000;
+
+/// Longest text of an error that a message repeats, in characters.
+const MAX_REASON: usize = 200;
+
+/// A message of at most [`MAX_MESSAGE`] characters, on one line.
+pub(crate) fn bounded(message: String) -> String {
+    let long = message.chars().nth(MAX_MESSAGE).is_some();
+    if !long && !message.contains(char::is_control) {
+        return message;
+    }
+    one_line(&message, if long { MAX_MESSAGE - 1 } else { MAX_MESSAGE })
+}
+
+/// `Pod shop- in namespace orders`.
+fn subject(pod: &PodView<'_>, namespace: &str) -> String {
+    match pod.display_name() {
+        "" => format!("Pod in namespace {namespace}"),
+        name => format!("Pod {} in namespace {namespace}", shown(name)),
+    }
+}
+
+/// The terms that decided, with the values that are there: `annotation linkerd.io/inject=enabled`.
+/// Where both the pod and its namespace have a say, each term tells whose it is.
+pub fn rule_in_words(matched: &RuleMatch<'_>) -> String {
+    words(matched, Places::WhereBothHaveASay)
+}
+
+/// The same, each term with whose it is: for tools.
+pub fn rule_with_places(matched: &RuleMatch<'_>) -> String {
+    words(matched, Places::Always)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    Always,
+    WhereBothHaveASay,
+}
+
+fn words(matched: &RuleMatch<'_>, places: Places) -> String {
+    let positive = || {
+        matched
+            .rule
+            .when
+            .iter()
+            .filter(|term| term.test.is_positive())
+    };
+    let on_pod = positive().any(|term| term.key.place.is_on_pod());
+    let is_mixed = on_pod && !positive().all(|term| term.key.place.is_on_pod());
+    let mut words: Vec<String> = Vec::new();
+    for term in positive() {
+        let value = shown(term.value(&matched.values).unwrap_or_default());
+        let mut word = format!("{} {}={value}", term.key.place.noun(), term.key.name);
+        if is_mixed || places == Places::Always {
+            word.push_str(if term.key.place.is_on_pod() {
+                " on the pod"
+            } else {
+                " on the namespace"
+            });
+        }
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    match (words.is_empty(), &matched.rule.option) {
+        (false, _) => words.join(" and "),
+        (true, Some(option)) => format!("by default: option {option}"),
+        (true, None) => format!("by default: rule {}", matched.rule.number),
+    }
+}
+
+/// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled)`, or the pod does.
+fn requires(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let who = if matched.rule.is_asked_by_pod() {
+        subject(pod, namespace)
+    } else {
+        format!("Namespace {namespace}")
+    };
+    format!(
+        "{who} requires {} ({})",
+        matched.name(),
+        rule_in_words(matched)
+    )
+}
+
+/// What becomes of the pod afterwards: a controller tries again, a person must.
+fn later(pod: &PodView<'_>, once: &str) -> String {
+    match pod.owner() {
+        Some(_) => format!("the pod is created {once}"),
+        None => format!("try again {once}"),
+    }
+}
+
+/// `0 of 2 endpoints of Service a/b are usable (1 not ready, 1 on lost node c)`.
+pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
+    match looked {
+        Looked::Endpoints {
+            service,
+            tally,
+            client,
+        } => {
+            let usable = tally.map_or(0, Tally::usable);
+            let total = tally.map_or(0, Tally::total);
+            let mut text = format!("{usable} of {total} endpoints of Service {service} are usable");
+            if profile.minimum > 1 {
+                push(
+                    &mut text,
+                    format_args!(" and {} are wanted", profile.minimum),
+                );
+            }
+            let others = tally.map(Tally::others).unwrap_or_default();
+            let fqdn = tally.is_some_and(|tally| tally.ignored_slices > 0);
+            let why = match (total, client) {
+                // An injector scaled to zero has an empty slice, whatever its webhook calls.
+                (0, Some(Client::Url(_))) if tally.is_none() => {
+                    "its webhook calls a URL, which has no endpoints: the configuration can say readiness: \
+                     probe"
+                }
+                (0, _) if fqdn => "endpoints by domain name do not count",
+                (0, _) if tally.is_none() => "the Service has no EndpointSlice",
+                _ => &others,
+            };
+            if !why.is_empty() {
+                push(&mut text, format_args!(" ({why})"));
+            }
+            text
+        }
+        Looked::Probe {
+            target,
+            problem: Some(problem),
+        } => {
+            format!("{target} does not answer ({problem})")
+        }
+        Looked::Probe {
+            target,
+            problem: None,
+        } => format!("{target} answers"),
+        Looked::Assumed => "it is assumed to be usable".to_owned(),
+    }
+}
+
+/// What a set wants, in words: `container linkerd-proxy and init container linkerd-init`.
+pub fn wanted(set: &InjectedSet) -> String {
+    let sidecar = set.sidecar.iter().map(|name| format!("container {name}"));
+    let init = set.init.iter().map(|name| format!("init container {name}"));
+    sidecar.chain(init).collect::<Vec<_>>().join(" and ")
+}
+
+/// What the check will look for, in words: any one of the sets that apply.
+pub fn wanted_by_check(matched: &RuleMatch<'_>) -> String {
+    let sets = injected::applicable(&matched.injector.profile, &matched.values);
+    let words: Vec<String> = sets.map(wanted).collect();
+    if words.is_empty() {
+        "nothing that a pod could hold".to_owned()
+    } else {
+        words.join(", or ")
+    }
+}
+
+/// A rule's warning, on one line with the injector's name.
+pub(crate) fn warning(matched: &RuleMatch<'_>) -> Option<String> {
+    let text = matched.rule.warning(&matched.values)?;
+    Some(bounded(format!("{}: {text}", matched.name())))
+}
+
+/// What mode `warn` says in place of a refusal.
+pub(crate) fn would_refuse(name: &str, message: &str) -> String {
+    format!("{name} is in mode warn, so that the pod is admitted; otherwise: {message}")
+}
+
+/// Names that block as well.
+pub(crate) fn also(verdict: Verdict, names: &str) -> String {
+    match verdict {
+        Verdict::Defer => format!("; it waits for {names} too"),
+        Verdict::Deny | Verdict::Admit | Verdict::Mark | Verdict::Warn | Verdict::Unreadable => {
+            format!("; it is refused because of {names} too")
+        }
+    }
+}
+
+pub(crate) fn namespace_unknown(namespace: &str, why: &str) -> String {
+    let namespace = shown(namespace);
+    // An error with an address or a path in it is longer than a value.
+    let why = one_line(why, MAX_REASON);
+    format!(
+        "Namespace {namespace} could not be read ({why}), and it says which sidecars the pod \
+         requires; try again in a moment, or see kubectl get namespace {namespace}"
+    )
+}
+
+pub(crate) fn not_synced(namespace: &str) -> String {
+    format!(
+        "Pod in namespace {} cannot be judged yet: the admission server is starting and has not \
+         read the cluster; try again in a few seconds",
+        shown(namespace)
+    )
+}
+
+pub(crate) fn deadline_exceeded(namespace: &str) -> String {
+    format!(
+        "Namespace {} could not be read in time, and it says which sidecars the pod requires; try \
+         again in a moment",
+        shown(namespace)
+    )
+}
+
+pub(crate) fn unreadable(why: &dyn fmt::Display) -> String {
+    let why = one_line(&why.to_string(), MAX_REASON);
+    format!("The object cannot be read as a pod: {why}")
+}
+
+fn push(text: &mut String, what: fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = text.write_fmt(what);
+}
+
+#[cfg(test)]
+mod tests;

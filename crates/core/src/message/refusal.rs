@@ -1,0 +1,222 @@
+//! The refusals that concern one injector: what is wrong and what to do.
+
+use crate::decision::injected::Flaw;
+use crate::decision::requirement::RuleMatch;
+use crate::injector::profile::{InjectedSet, Profile};
+use crate::injector::rule::{Term, Test};
+use crate::readiness::{Looked, Readiness};
+use crate::text::shown;
+use crate::view::pod::PodView;
+
+use super::{later, push, requires, state, subject, wanted};
+
+/// Said of pods that look like Windows pods and are not exempt for it (case 34).
+fn windows_note(pod: &PodView<'_>) -> &'static str {
+    if pod.hints_at_windows() {
+        "; node affinity or a runtime class does not exempt a Windows pod, spec.os.name or \
+         nodeSelector kubernetes.io/os does"
+    } else {
+        ""
+    }
+}
+
+/// A required injector has too few usable endpoints, or cannot be connected to.
+pub(crate) fn not_usable(
+    pod: &PodView<'_>,
+    namespace: &str,
+    matched: &RuleMatch<'_>,
+    looked: &Looked<'_>,
+) -> String {
+    let profile = &matched.injector.profile;
+    let mut text = requires(pod, namespace, matched);
+    let (once, place) = match looked {
+        Looked::Endpoints { service, .. } => {
+            let once = if profile.minimum > 1 {
+                "once they are"
+            } else {
+                "once one is"
+            };
+            (once, service.namespace.as_str())
+        }
+        Looked::Probe { .. } | Looked::Assumed => {
+            ("once it answers", profile.service.namespace.as_str())
+        }
+    };
+    let advice = format!("{}, see kubectl -n {place} get pods", later(pod, once));
+    push(
+        &mut text,
+        format_args!(
+            " but {}; {advice}{}",
+            state(profile, looked),
+            windows_note(pod)
+        ),
+    );
+    text
+}
+
+/// No webhook entry of the injector in the cluster.
+pub(crate) fn not_installed(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let profile = &matched.injector.profile;
+    let mut entry = match &profile.webhook {
+        Some(name) => format!("an entry {}", name.as_str()),
+        None => "an entry of it".to_owned(),
+    };
+    // Others use the same name: it may well be there, with another path.
+    if let Some(path) = &profile.path {
+        push(&mut entry, format_args!(" with path {path}"));
+    }
+    let requires = requires(pod, namespace, matched);
+    let later = later(pod, "once it is installed, or once nothing requires it");
+    format!(
+        "{requires} but {} is not installed: no MutatingWebhookConfiguration has {entry}; {later}",
+        matched.name()
+    )
+}
+
+/// No webhook configuration carries the instance.
+pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let instance = shown(matched.instance().unwrap_or_default());
+    let labels = matched
+        .injector
+        .profile
+        .instances
+        .iter()
+        .flat_map(|i| &i.webhook_labels);
+    let labels: Vec<String> = labels.map(|label| format!("{label}={instance}")).collect();
+    let requires = requires(pod, namespace, matched);
+    let later = later(pod, "once one does");
+    format!(
+        "{requires} but no MutatingWebhookConfiguration carries the label {}; {later}, kubectl \
+         get mutatingwebhookconfigurations --show-labels lists those that are installed",
+        labels.join(" or ")
+    )
+}
+
+/// A value that the injector does not know.
+pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let name = matched.name();
+    let Some(term) = culprit(matched) else {
+        return format!(
+            "{} has a value that {name} does not know",
+            subject(pod, namespace)
+        );
+    };
+    let who = if term.key.place.is_on_pod() {
+        subject(pod, namespace)
+    } else {
+        format!("Namespace {namespace}")
+    };
+    let value = shown(term.value(&matched.values).unwrap_or_default());
+    format!(
+        "{who} has {} {}={value}, which {name} does not know, so that it would never inject this \
+         pod; accepted values are {}",
+        term.key.place.noun(),
+        term.key.name,
+        matched
+            .injector
+            .profile
+            .accepted_values(&term.key)
+            .join(", ")
+    )
+}
+
+/// The term whose value is the unknown one: what is there and in none of the known values, else
+/// the last whose key is there.
+fn culprit<'a>(matched: &RuleMatch<'a>) -> Option<&'a Term> {
+    let there = |term: &&Term| term.value(&matched.values).is_some();
+    let unknown = |term: &&Term| there(term) && matches!(term.test, Test::NotIn(_));
+    let terms = &matched.rule.when;
+    let last = || terms.iter().rev().find(there);
+    terms.iter().find(unknown).or_else(last)
+}
+
+/// The final pod lacks what the injector adds.
+pub(crate) fn not_injected(
+    pod: &PodView<'_>,
+    namespace: &str,
+    matched: &RuleMatch<'_>,
+    flaw: &Flaw<'_>,
+) -> String {
+    let profile = &matched.injector.profile;
+    let name = matched.name();
+    let mut text = requires(pod, namespace, matched);
+    let what = match flaw {
+        Flaw::InitMissing(names) => {
+            format!(
+                "init container {} is missing from the pod",
+                names.join(" or ")
+            )
+        }
+        Flaw::Placeholder(container, image) => format!(
+            "the image of container {} is still the placeholder {image}: {name}'s webhook did not \
+             fill it in",
+            shown(container)
+        ),
+        Flaw::NotRestartable(container) => format!(
+            "{} is an init container without restartPolicy Always, which ends before the pod \
+             starts: another webhook may have removed that field",
+            shown(container)
+        ),
+        Flaw::Missing(Some(set)) => format!(
+            "the pod has no {}: {name}'s webhook did not add it",
+            wanted_with_place(set)
+        ),
+        Flaw::Missing(None) => "its configuration names no container for such a pod".to_owned(),
+    };
+    push(&mut text, format_args!(" but {what}"));
+    if let Some(foreign) = skipped_for(profile, pod) {
+        push(
+            &mut text,
+            format_args!(
+                "; {name} passes by pods with container {foreign}, so that one pod cannot have both"
+            ),
+        );
+    }
+    if let Some(hint) = &profile.hint {
+        push(&mut text, format_args!("; {hint}"));
+    }
+    text
+}
+
+/// Where to look for what the injector did: where it is, not where it usually is.
+pub(crate) fn see_logs(
+    pod: &PodView<'_>,
+    matched: &RuleMatch<'_>,
+    readiness: &Readiness<'_>,
+) -> String {
+    let place = match readiness {
+        Readiness::Usable(Looked::Endpoints { service, .. })
+        | Readiness::NotUsable(Looked::Endpoints { service, .. }) => &service.namespace,
+        Readiness::Usable(_)
+        | Readiness::NotUsable(_)
+        | Readiness::NotInstalled
+        | Readiness::NoInstance => &matched.injector.profile.service.namespace,
+    };
+    let note = windows_note(pod);
+    format!("; see kubectl -n {place} get pods and the logs there{note}")
+}
+
+/// A container in the pod that makes the injector pass it by.
+fn skipped_for<'p>(profile: &'p Profile, pod: &PodView<'_>) -> Option<&'p str> {
+    let names = || {
+        pod.containers()
+            .iter()
+            .chain(pod.init_containers())
+            .map(|c| &*c.name)
+    };
+    profile
+        .skips
+        .iter()
+        .map(String::as_str)
+        .find(|skip| names().any(|name| name == *skip))
+}
+
+fn wanted_with_place(set: &InjectedSet) -> String {
+    match &set.sidecar {
+        Some(name) => format!(
+            "container {name} (looked for in containers, and in initContainers with \
+             restartPolicy Always)"
+        ),
+        None => wanted(set),
+    }
+}
