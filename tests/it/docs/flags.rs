@@ -22,10 +22,10 @@ fn row(cells: &[&str], default: usize) -> Row {
     }
 }
 
-/// The flags of a command, in the order of its help.
+/// The flags of a command that its help shows, in that order.
 fn flags(command: &Command) -> Vec<&Arg> {
-    let own = command.get_arguments();
-    let own = own.filter(|flag| flag.get_long().is_some_and(|long| !COMMON.contains(&long)));
+    let shown = command.get_arguments().filter(|flag| !flag.is_hide_set());
+    let own = shown.filter(|flag| flag.get_long().is_some_and(|long| !COMMON.contains(&long)));
     own.collect()
 }
 
