@@ -16,28 +16,34 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 /// Flags of the log.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
-pub struct TelemetryArgs {
-    /// Form of a log line [default: text on a terminal, json otherwise]
-    #[arg(long, value_enum, global = true)]
-    pub log_format: Option<LogFormat>,
+pub(crate) struct TelemetryArgs {
+    /// Format of log lines [default: text on a terminal, json otherwise]
+    #[arg(long, value_enum, value_name = "FORMAT", global = true)]
+    pub(crate) log_format: Option<LogFormat>,
 
-    /// What is logged: a level, or levels by module ("info,meshgate::server=debug")
-    #[arg(long, env = "MESHGATE_LOG", default_value = "info", global = true, value_parser = parse_filter)]
-    pub log_level: EnvFilterText,
+    /// Lines to log: a level, or levels by module ("info,meshgate::server=debug")
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "MESHGATE_LOG",
+        default_value = "info",
+        global = true,
+        value_parser = parse_filter
+    )]
+    pub(crate) log_level: EnvFilterText,
 }
 
-/// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people: time, level, message, fields.
+pub(crate) enum LogFormat {
+    /// Lines for people: time, level, message, fields.
     Text,
-    /// For programs: one JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 
 /// A filter that is known to parse. Kept as text because the filter itself cannot be cloned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvFilterText(String);
+pub(crate) struct EnvFilterText(String);
 
 /// What libraries say of failures that we say ourselves, in our words. Whoever names them in the filter
 /// hears them.
@@ -45,7 +51,7 @@ const QUIET: &str = "kube_client=error,kube_runtime=error";
 
 /// A log that could not be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
+pub(crate) enum TelemetryError {
     /// The filter does not parse.
     #[error("the log filter cannot be read")]
     Filter(#[from] ParseError),
@@ -56,7 +62,7 @@ pub enum TelemetryError {
 
 /// Writes what is still to be written when it is dropped: to be kept until the end.
 #[must_use = "what was logged last is lost with it"]
-pub struct LogGuard {
+pub(crate) struct LogGuard {
     _worker: WorkerGuard,
 }
 
@@ -68,7 +74,7 @@ pub struct LogGuard {
 /// # Errors
 ///
 /// When it has been called before, or the filter does not parse.
-pub fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
+pub(crate) fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::try_new(format!("{QUIET},{}", args.log_level.0))?;
     let terminal = io::stderr().is_terminal();
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
@@ -100,7 +106,7 @@ pub fn init(args: &TelemetryArgs) -> Result<LogGuard, TelemetryError> {
 /// An error with all that caused it, for a field of a log line: the JSON form shows the error's
 /// own words only, which are seldom the reason.
 #[must_use]
-pub fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

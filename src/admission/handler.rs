@@ -9,10 +9,10 @@ use axum::extract::Request as HttpRequest;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::live::LookupError;
+use crate::cluster::namespace_lookup::LookupError;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::decision::reason::Reason;
@@ -130,8 +130,8 @@ impl Admission {
         deadline: Instant,
     ) -> Answer {
         let name = request.namespace();
-        let looked_up = timeout_at(deadline, self.live.namespace(name)).await;
-        self.metrics.live_lookups(self.live.count());
+        let looked_up = timeout_at(deadline, self.lookup.namespace(name)).await;
+        self.metrics.live_lookups(self.lookup.count());
         let store = self.cluster.read();
         let pod = match self.pod_to_judge(&store, request) {
             Err(decision) => return Answer::new(hook, request, None, &decision),
@@ -205,14 +205,22 @@ fn judge<'a>(
     namespace: &'a NamespaceView,
 ) -> Decision<'a> {
     let mut requirement = requirement::of(pod, namespace, store.injectors());
-    if let Some(glass) = store.broken_glass() {
-        requirement.waive(|injector| glass.is_about(injector));
+    if let Some(suspension) = store.suspension(wall_clock) {
+        requirement.waive(|injector| suspension.is_about(injector));
     }
     let readiness = |one: &RuleMatch<'a>| store.readiness(one.number, one.instance());
     if hook == Hook::Check {
         return check::decide(pod, &requirement, readiness);
     }
     gate::decide(pod, &requirement, readiness)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge where the view, which is pure, gets the time from"
+)]
+fn wall_clock() -> Timestamp {
+    Timestamp::now()
 }
 
 impl Answer {

@@ -19,7 +19,7 @@ use axum::routing::any;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::cluster::Cluster;
-use crate::cluster::live::Live;
+use crate::cluster::namespace_lookup::NamespaceLookup;
 use crate::metrics::{Hook, Metrics};
 use crate::render::path;
 
@@ -34,17 +34,17 @@ pub const MAX_BODY: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Admission {
     cluster: Arc<Cluster>,
-    live: Live,
+    lookup: NamespaceLookup,
     metrics: Arc<Metrics>,
     refusals: RefusalLog,
 }
 
 impl Admission {
-    /// Answers from `cluster`, and from `live` for namespaces that it does not hold.
-    pub fn new(cluster: Arc<Cluster>, live: Live, metrics: Arc<Metrics>) -> Self {
+    /// Answers from `cluster`, and from `lookup` for namespaces that it does not hold.
+    pub fn new(cluster: Arc<Cluster>, lookup: NamespaceLookup, metrics: Arc<Metrics>) -> Self {
         Self {
             cluster,
-            live,
+            lookup,
             metrics,
             refusals: RefusalLog::default(),
         }

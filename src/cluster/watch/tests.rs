@@ -31,9 +31,9 @@ use crate::injector::Injectors;
 enum Reply {
     /// As it should be.
     Right,
-    /// As it should be, but cut off after so many lines.
+    /// As it should be, but cut off after so many lines; a page in its middle.
     Cut(usize),
-    /// As it should be, and after so many lines nothing any more, for ever.
+    /// As it should be, and after so many lines nothing any more, for ever; a page in its middle.
     Silent(usize),
     /// A status, with what the server wants us to wait.
     Status(u16, u32),
@@ -42,7 +42,7 @@ enum Reply {
     /// The connection breaks.
     Broken,
     /// Exactly this, and the end.
-    Lines(Vec<Value>),
+    Lines(Vec<String>),
     /// Exactly this page.
     Page(Value),
 }
@@ -52,10 +52,9 @@ type Chunks = BoxStream<'static, io::Result<Frame<Bytes>>>;
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Value>,
-    log: Vec<(u64, Value)>,
+    log: Vec<(u64, String)>,
     version: u64,
     compacted: u64,
-    streams: bool,
     script: VecDeque<Reply>,
     asked: Vec<(Duration, String)>,
     watchers: Vec<UnboundedSender<String>>,
@@ -84,6 +83,11 @@ fn namespace(name: &str, version: u64, inject: Option<&str>) -> Value {
     object
 }
 
+/// A line of a watch, `type` first, as every API server writes it.
+fn event(kind: &str, object: &Value) -> String {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
 fn status(code: u16, wait: u32) -> Value {
     let message = format!("the script says {code}");
     let details = json!({"retryAfterSeconds": wait});
@@ -94,13 +98,11 @@ fn status(code: u16, wait: u32) -> Value {
 }
 
 impl Server {
-    /// One that can stream lists.
     fn new(script: impl IntoIterator<Item = Reply>) -> Self {
         let server = Self::default();
         {
             let mut state = server.0.lock();
             state.version = 1;
-            state.streams = true;
             state.script = script.into_iter().collect();
         }
         server
@@ -128,9 +130,9 @@ impl Server {
         }
     }
 
-    /// Says this to whoever watches, and is nothing that happened.
-    fn say(&self, line: &Value) {
-        let line = format!("{line}\n");
+    /// Says this on every open watch, and changes nothing.
+    fn say(&self, kind: &str, object: &Value) {
+        let line = event(kind, object);
         self.0
             .lock()
             .watchers
@@ -185,10 +187,7 @@ impl Server {
             Reply::Status(code, wait) => whole(code, &status(code, wait)),
             Reply::Never => return None,
             Reply::Broken => return Some(Err(io::ErrorKind::ConnectionRefused.into())),
-            Reply::Lines(lines) => {
-                let lines = lines.iter().map(|line| format!("{line}\n")).collect();
-                response(200, lines, None)
-            }
+            Reply::Lines(lines) => response(200, lines, None),
             Reply::Page(page) => whole(200, &page),
         }))
     }
@@ -212,11 +211,15 @@ fn response(code: u16, lines: Vec<String>, more: Option<Chunks>) -> Response<Str
     response
 }
 
+fn broken() -> Chunks {
+    let broken = io::Error::from(io::ErrorKind::ConnectionReset);
+    stream::iter([Err(broken)]).boxed()
+}
+
 impl State {
     fn happened(&mut self, kind: &str, object: &Value) {
-        let event = json!({"type": kind, "object": object});
-        let line = format!("{event}\n");
-        self.log.push((self.version, event));
+        let line = event(kind, object);
+        self.log.push((self.version, line.clone()));
         self.watchers
             .retain(|watcher| watcher.unbounded_send(line.clone()).is_ok());
     }
@@ -232,50 +235,32 @@ impl State {
             let (page, next) = self.page(given("limit"), given("continue"));
             let metadata = json!({"resourceVersion": self.version.to_string(), "continue": next});
             let list = json!({"kind": "NamespaceList", "metadata": metadata, "items": page});
-            return response(200, vec![list.to_string()], None);
+            let mut text = list.to_string();
+            let more = match end {
+                End::Stays => return response(200, vec![text], None),
+                End::Breaks => broken(),
+                End::Hangs => stream::pending().boxed(),
+            };
+            text.truncate(text.len() / 2);
+            return response(200, vec![text], Some(more));
         }
-        let lines = match given("sendInitialEvents") {
-            Some(_) if !self.streams => {
-                return response(422, vec![status(422, 0).to_string()], None);
-            }
-            Some(_) => self.initial(),
-            None => {
-                let from: u64 = given("resourceVersion").unwrap().parse().unwrap();
-                if from < self.compacted {
-                    let gone = json!({"type": "ERROR", "object": status(410, 0)});
-                    return response(200, vec![format!("{gone}\n")], None);
-                }
-                let later = self.log.iter().filter(|(version, _)| *version > from);
-                later.map(|(_, event)| format!("{event}\n")).collect()
-            }
-        };
-        let mut lines: Vec<String> = lines;
+        let from: u64 = given("resourceVersion").unwrap().parse().unwrap();
+        if from < self.compacted {
+            return response(200, vec![event("ERROR", &status(410, 0))], None);
+        }
+        let later = self.log.iter().filter(|(version, _)| *version > from);
+        let lines = later.map(|(_, line)| line.clone());
+        let lines = lines.take(most).collect();
         let more: Chunks = match end {
             End::Stays => {
                 let (sender, receiver) = unbounded();
                 self.watchers.push(sender);
                 receiver.map(|line| Ok(Frame::data(line.into()))).boxed()
             }
-            End::Breaks => {
-                let broken = io::Error::from(io::ErrorKind::UnexpectedEof);
-                stream::iter([Err(broken)]).boxed()
-            }
+            End::Breaks => broken(),
             End::Hangs => stream::pending().boxed(),
         };
-        lines.truncate(most);
         response(200, lines, Some(more))
-    }
-
-    fn initial(&self) -> Vec<String> {
-        let added = |object: &Value| json!({"type": "ADDED", "object": object});
-        let mut lines: Vec<Value> = self.objects.values().map(added).collect();
-        let metadata = json!({
-            "resourceVersion": self.version.to_string(),
-            "annotations": {"k8s.io/initial-events-end": "true"},
-        });
-        let object = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata});
-        lines.push(json!({"type": "BOOKMARK", "object": object}));
-        lines.iter().map(|line| format!("{line}\n")).collect()
     }
 
     /// Two objects a page, whatever the limit: pages are what is to be tested.
@@ -368,6 +353,11 @@ impl Followed {
     }
 }
 
+fn bookmark(version: &str) -> Value {
+    let metadata = json!({"resourceVersion": version});
+    json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata})
+}
+
 fn three(script: impl IntoIterator<Item = Reply>) -> Server {
     let server = Server::new(script);
     for name in ["a", "b", "c"] {
@@ -377,75 +367,60 @@ fn three(script: impl IntoIterator<Item = Reply>) -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_its_events_and_the_watch_after_it() {
+async fn a_list_in_pages_its_events_and_the_watch_after_it() {
     Followed::new(three([]))
         .run(async |followed| {
             followed.agrees().await;
+            sleep(Duration::from_millis(20)).await;
             assert!(followed.is_current());
             let server = &followed.server;
             server.set("b", None);
             server.delete("c");
             server.set("d", Some("enabled"));
             followed.agrees().await;
-            let bookmark = json!({"kind": "Namespace", "metadata": {"resourceVersion": "77"}});
-            server.say(&json!({"type": "BOOKMARK", "object": bookmark}));
+            server.say("BOOKMARK", &bookmark("77"));
             sleep(Duration::from_secs(2)).await;
             server.hang_up();
             sleep(Duration::from_secs(2)).await;
             assert!(followed.is_current());
             let asked = server.asked();
-            let [list, watch] = asked.as_slice() else {
+            let [first, second, watch, again] = asked.as_slice() else {
                 panic!("{asked:?}")
             };
-            let expected =
-                "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=";
-            assert!(list.ends_with(expected), "{list}");
+            assert_eq!(first, "/api/v1/namespaces?&limit=100");
+            assert_eq!(second, "/api/v1/namespaces?&limit=100&continue=2");
+            assert!(watch.ends_with("resourceVersion=4"), "{watch}");
             assert!(
-                watch.starts_with("/api/v1/namespaces?&watch=true&timeoutSeconds=1"),
-                "{watch}"
+                again.starts_with("/api/v1/namespaces?&watch=true&timeoutSeconds=1"),
+                "{again}"
             );
             assert!(
-                watch.ends_with("allowWatchBookmarks=true&resourceVersion=77"),
-                "{watch}"
+                again.ends_with("allowWatchBookmarks=true&resourceVersion=77"),
+                "{again}"
             );
         })
         .await;
 }
 
-/// Kubernetes 1.30 has no streaming lists, and says so with 422; others with 400.
+/// Case 62: it is all that a quiet watch says.
 #[tokio::test(start_paused = true)]
-async fn a_server_without_streaming_lists_is_asked_for_pages() {
-    for refusal in [Reply::Right, Reply::Status(400, 0)] {
-        let server = three([refusal]);
-        server.0.lock().streams = false;
-        Followed::new(server)
-            .run(async |followed| {
-                followed.agrees().await;
-                sleep(Duration::from_millis(20)).await;
-                assert!(followed.is_current());
-                followed.server.set("d", Some("enabled"));
-                followed.agrees().await;
-                let asked = followed.server.asked();
-                let [_, first, second, watch] = asked.as_slice() else {
-                    panic!("{asked:?}")
-                };
-                assert_eq!(first, "/api/v1/namespaces?&limit=100");
-                assert_eq!(second, "/api/v1/namespaces?&limit=100&continue=2");
-                assert!(watch.ends_with("resourceVersion=4"), "{watch}");
-                // It is not asked again for what it does not have.
-                followed.server.compact();
-                followed.server.hang_up();
-                followed.server.0.lock().compacted = 99;
-                followed.server.set("e", None);
-                sleep(Duration::from_secs(1)).await;
-                followed.server.0.lock().compacted = 0;
-                followed.agrees().await;
-                let asked = followed.server.asked();
-                let streamed = asked.iter().filter(|uri| uri.contains("sendInitialEvents"));
-                assert_eq!(streamed.count(), 1, "{asked:#?}");
-            })
-            .await;
-    }
+async fn a_bookmark_is_a_sign_of_life() {
+    Followed::new(three([]))
+        .run(async |followed| {
+            followed.agrees().await;
+            for _ in 0..5 {
+                sleep(Duration::from_secs(60)).await;
+                followed.server.say("BOOKMARK", &bookmark("5"));
+            }
+            sleep(Duration::from_secs(7)).await;
+            assert_eq!(
+                followed.state(),
+                Ok("last heard of the API server 7 s ago".to_owned())
+            );
+            let watches = followed.server.asked().len() - 2;
+            assert_eq!(watches, 1, "it was opened again");
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,14 +430,7 @@ async fn a_list_whose_next_page_is_gone_begins_anew() {
         "metadata": {"resourceVersion": "1", "continue": "2"},
         "items": [namespace("gone", 1, Some("enabled"))],
     });
-    let script = [
-        Reply::Status(422, 0),
-        Reply::Page(stale),
-        Reply::Status(410, 0),
-    ];
-    let server = three(script);
-    server.0.lock().streams = false;
-    Followed::new(server)
+    Followed::new(three([Reply::Page(stale), Reply::Status(410, 0)]))
         .run(async |followed| {
             sleep(Duration::from_millis(50)).await;
             assert!(!followed.cluster.is_synced(), "half a list is no list");
@@ -470,6 +438,23 @@ async fn a_list_whose_next_page_is_gone_begins_anew() {
             assert_eq!(followed.counts().lists, 1);
         })
         .await;
+}
+
+/// The library asks for the same version again for ever.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_refused_by_status_is_listed_again() {
+    let pages = [Reply::Right, Reply::Right];
+    for code in [400, 410, 422] {
+        let script = pages.iter().cloned().chain([Reply::Status(code, 0)]);
+        Followed::new(three(script))
+            .run(async |followed| {
+                followed.agrees().await;
+                sleep(Duration::from_secs(2)).await;
+                assert_eq!(followed.counts().lists, 2, "{code}");
+                assert!(followed.is_right() && followed.is_current());
+            })
+            .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -491,15 +476,12 @@ async fn a_watch_that_is_too_old_is_listed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_is_not_taken() {
-    Followed::new(three([Reply::Cut(2), Reply::Broken]))
+    Followed::new(three([Reply::Right, Reply::Cut(0), Reply::Broken]))
         .run(async |followed| {
             sleep(Duration::from_millis(50)).await;
             assert!(!followed.cluster.is_synced());
             let why = followed.state().unwrap_err();
-            assert!(
-                why.starts_with("not listed yet: the list broke off before its end"),
-                "{why}"
-            );
+            assert_eq!(why, "not listed yet: connection reset");
             followed.agrees().await;
         })
         .await;
@@ -518,8 +500,8 @@ async fn an_answer_that_never_comes_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_opened_again_and_nobody_need_know() {
-    Followed::new(three([Reply::Silent(usize::MAX)]))
+async fn a_watch_that_falls_silent_is_opened_again_without_a_word() {
+    Followed::new(three([Reply::Right, Reply::Right, Reply::Silent(0)]))
         .run(async |followed| {
             followed.agrees().await;
             sleep(Duration::from_secs(60)).await;
@@ -530,7 +512,7 @@ async fn a_watch_that_falls_silent_is_opened_again_and_nobody_need_know() {
             );
             followed.server.set("d", Some("enabled"));
             sleep(Duration::from_secs(29)).await;
-            assert!(!followed.is_right(), "nobody can have noticed yet");
+            assert!(!followed.is_right(), "too early to notice");
             sleep(Duration::from_secs(3)).await;
             assert!(followed.is_right() && followed.is_current());
         })
@@ -538,11 +520,13 @@ async fn a_watch_that_falls_silent_is_opened_again_and_nobody_need_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_never_ended_is_asked_for_in_pages() {
-    Followed::new(three([Reply::Silent(1)]))
+async fn a_list_that_falls_silent_is_asked_for_again() {
+    Followed::new(three([Reply::Silent(0)]))
         .run(async |followed| {
+            sleep(Duration::from_millis(30_050)).await;
+            let why = followed.state().unwrap_err();
+            assert_eq!(why, "not listed yet: no word within 30s");
             followed.agrees().await;
-            assert!(followed.server.asked()[1].contains("limit"));
         })
         .await;
 }
@@ -561,7 +545,7 @@ async fn a_server_that_asks_for_patience_gets_it() {
 #[tokio::test(start_paused = true)]
 async fn watches_that_end_at_once_are_not_opened_in_a_loop() {
     let brief = vec![Reply::Lines(Vec::new()); 20];
-    let script = std::iter::once(Reply::Cut(usize::MAX)).chain(brief);
+    let script = vec![Reply::Right; 2].into_iter().chain(brief);
     Followed::new(three(script))
         .run(async |followed| {
             followed.agrees().await;
@@ -626,7 +610,7 @@ async fn an_object_that_cannot_be_read_counts_as_if_it_were_not_there() {
         "metadata": {"resourceVersion": "4"},
         "items": [odd.clone(), nameless, namespace("a", 3, Some("enabled"))],
     });
-    Followed::new(three([Reply::Status(422, 0), Reply::Page(page)]))
+    Followed::new(three([Reply::Page(page)]))
         .run(async |followed| {
             sleep(Duration::from_millis(50)).await;
             let holds = |name: &str| followed.cluster.read().namespace(name).is_some();
@@ -635,19 +619,15 @@ async fn an_object_that_cannot_be_read_counts_as_if_it_were_not_there() {
             // One that could be read before, and then not, and then again.
             let mut bad = namespace("a", 5, None);
             bad["metadata"]["annotations"] = json!(7);
-            followed
-                .server
-                .say(&json!({"type": "MODIFIED", "object": bad}));
+            followed.server.say("MODIFIED", &bad);
             sleep(Duration::from_millis(50)).await;
             assert!(followed.is_current() && !holds("a"));
             let good = namespace("a", 6, None);
-            followed
-                .server
-                .say(&json!({"type": "MODIFIED", "object": good}));
+            followed.server.say("MODIFIED", &good);
             sleep(Duration::from_millis(50)).await;
             assert!(holds("a"));
             followed.server.hang_up();
-            sleep(Duration::from_secs(1)).await;
+            sleep(Duration::from_secs(3)).await;
             let asked = followed.server.asked();
             assert!(
                 asked.last().unwrap().ends_with("resourceVersion=6"),
@@ -707,10 +687,8 @@ fn act() -> impl Strategy<Value = Act> {
         Just(Reply::Never),
         Just(Reply::Broken),
         Just(Reply::Lines(Vec::new())),
-        Just(Reply::Lines(vec![
-            json!({"type": "ERROR", "object": status(410, 0)})
-        ])),
-        Just(Reply::Lines(vec![json!("no event")])),
+        Just(Reply::Lines(vec![event("ERROR", &status(410, 0))])),
+        Just(Reply::Lines(vec!["no event\n".to_owned()])),
     ];
     prop_oneof![
         4 => (0_u8..6, any::<bool>()).prop_map(|(name, inject)| Act::Set(name, inject)),
@@ -729,7 +707,6 @@ proptest! {
     #[test]
     fn the_view_is_the_cluster_in_the_end(
         acts in prop::collection::vec(act(), 0..40),
-        streams in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -737,7 +714,6 @@ proptest! {
             .build()
             .unwrap();
         let server = three([]);
-        server.0.lock().streams = streams;
         let _inside = runtime.enter();
         runtime.block_on(Followed::new(server).run(async |followed| {
             let server = &followed.server;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use hyper::StatusCode;
 use meshgate::admission::MAX_BODY;
-use meshgate::cluster::live::Fetch;
-use meshgate::cluster::object::{Kind, Object};
+use meshgate::cluster::namespace_lookup::Fetch;
+use meshgate::cluster::object::{Kind, Object, ObjectId};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;
 use serde_json::Value;
@@ -244,7 +244,11 @@ async fn with_slices(slices: Vec<Object>, delete: Option<&str>, expected: &Expec
         }
     });
     if let Some(name) = delete {
-        let id = (Kind::EndpointSlice, "linkerd".to_owned(), name.to_owned());
+        let id = ObjectId {
+            kind: Kind::EndpointSlice,
+            namespace: "linkerd".to_owned(),
+            name: name.to_owned(),
+        };
         hooks.cluster.update(|store| store.delete(id));
     }
     let mut client = hooks.client().await;

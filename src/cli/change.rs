@@ -1,0 +1,73 @@
+//! What the commands share that an administrator changes a cluster with.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use kube::Client;
+
+use crate::kube_api::client;
+
+use super::output::{self, OutputArgs};
+use super::sources::cluster_config;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ChangeArgs {
+    /// The cluster's kubeconfig [default: as kubectl finds it, else the pod's own]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(super) yes: bool,
+
+    /// Give up after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+impl ChangeArgs {
+    /// A client for the cluster, and the cluster's address.
+    pub(super) async fn connect(&self) -> anyhow::Result<(Client, String)> {
+        let config = self
+            .in_time(cluster_config(self.kubeconfig.as_deref()))
+            .await?;
+        let client =
+            client::connect(&config).context("cannot set up a client for the API server")?;
+        Ok((client, config.cluster_url.to_string()))
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// Limits the time that the API server may take; an administrator who is asked may take longer.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        match tokio::time::timeout(self.limit(), work).await {
+            Ok(done) => done,
+            Err(_) => bail!("not done within {} s; run it again to go on", self.timeout),
+        }
+    }
+
+    /// Asks the administrator, unless `--yes` is given.
+    pub(super) fn is_agreed(&self, question: &str) -> anyhow::Result<bool> {
+        if self.yes {
+            return Ok(true);
+        }
+        if !io::stdin().is_terminal() {
+            bail!("standard input is no terminal, so meshgate cannot ask: give --yes to do it");
+        }
+        output::print(&format!("{question} [y/N] "))?;
+        io::stdout().flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+}

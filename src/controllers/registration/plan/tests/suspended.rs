@@ -1,0 +1,82 @@
+//! Enforcement that is suspended until a time.
+
+use super::*;
+use crate::glass::Note;
+
+const NOTE: &str = "jane: x; until=2026-01-01T00:15:00Z";
+
+fn opened() -> Cluster {
+    let mut cluster = armed();
+    for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
+        cluster.edit(kind, CONFIGURATION, |live| {
+            let note = Note::parse(NOTE).unwrap();
+            let opened = glass::open::configuration(live, &note);
+            json_patch::merge(live, &opened.patch.unwrap());
+        });
+    }
+    cluster
+}
+
+fn at(time: &str) -> Progress {
+    Progress {
+        now: time.parse().unwrap(),
+        ..SETTLED
+    }
+}
+
+#[test]
+fn it_is_left_alone_until_then_and_put_back_as_it_was() {
+    let mut cluster = opened();
+    let wanted = wanted_at("u");
+    let open = cluster.plan(&wanted, at("2026-01-01T00:14:59Z"));
+    assert_eq!((open.actions.len(), open.hands_off.len()), (0, 2));
+    let live = &cluster.objects[&id(Kind::ValidatingWebhooks, CONFIGURATION)];
+    assert_eq!(armed_of(&wanted[8], Some(live)), (0, 1));
+    assert_eq!(
+        cluster.settle(&wanted, at("2026-01-01T00:15:00Z")),
+        [
+            "resume MutatingWebhookConfiguration admission.meshgate.io",
+            "resume ValidatingWebhookConfiguration admission.meshgate.io",
+        ]
+    );
+    let before = armed();
+    for (id, object) in &before.objects {
+        let mut now = cluster.objects[id].clone();
+        let mut object = object.clone();
+        for one in [&mut now, &mut object] {
+            one["metadata"]["resourceVersion"] = json!("");
+        }
+        assert_eq!(now, object);
+    }
+}
+
+#[test]
+fn what_a_person_wrote_without_an_end_stays() {
+    let mut cluster = armed();
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: until=never");
+    });
+    let plan = cluster.plan(&wanted_at("u"), at("2036-01-01T00:00:00Z"));
+    assert_eq!((plan.actions.len(), plan.hands_off.len()), (0, 1));
+}
+
+#[test]
+fn a_new_ca_is_registered_while_enforcement_is_suspended_and_nothing_else() {
+    let mut cluster = Cluster::default();
+    cluster.namespace = InstallNamespace::Active;
+    cluster.settle(&verified_by("old", wanted_at("u")), SETTLED);
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: it is off");
+        live["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    });
+    cluster.covered = ["old".to_owned()].into();
+    let wanted = verified_by("new", wanted_at("u"));
+    let log = cluster.settle(&wanted, SETTLED);
+    assert_eq!(
+        log[0],
+        "widen MutatingWebhookConfiguration admission.meshgate.io"
+    );
+    let live = &cluster.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+    assert_eq!(live["webhooks"][0]["failurePolicy"], "Ignore");
+    assert!(!live.to_string().contains("old"), "{live}");
+}
