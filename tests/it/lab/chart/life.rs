@@ -159,7 +159,7 @@ async fn a_release_leaves_nothing_behind_at_any_step() {
 }
 
 /// By kubectl, and with nothing but the namespace deleted, what is cluster-wide is left for a second
-/// command, which docs/install.md names.
+/// command, which docs/operate.md names.
 #[tokio::test]
 async fn what_kubectl_applies_it_takes_away() {
     let lab = Lab::alone().await;

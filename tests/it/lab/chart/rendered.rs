@@ -60,7 +60,7 @@ async fn injectors_must_be_named() {
     assert_eq!(refused.code, Some(1));
     let wanted = "injectors: name those that this cluster has, as in --set 'injectors={linkerd,vault}'. \
                   To find out which there are: kubectl get mutatingwebhookconfigurations. Presets: \
-                  consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/profiles.md.";
+                  consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/configure.md.";
     assert!(refused.err.contains(wanted), "{}", refused.err);
 }
 
