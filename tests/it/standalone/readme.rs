@@ -3,7 +3,7 @@
 use meshgate::metrics::Hook;
 use serde_json::Value;
 
-use super::program::Place;
+use super::program::ExampleDir;
 use super::review;
 use crate::docs::page;
 use crate::hooks::path;
@@ -23,7 +23,7 @@ fn block(begin: &str) -> String {
 #[tokio::test]
 async fn the_readme_shows_the_banner() {
     let shown = block("$ cargo run --release -- serve --standalone examples/cluster\n");
-    let place = Place::new();
+    let place = ExampleDir::new();
     let program = place.start(&[]).await;
     let folder = place.path("").display().to_string();
     let same = |text: &str| -> Vec<String> {
@@ -67,7 +67,7 @@ async fn the_readme_shows_the_refusal() {
     );
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert!(readme.contains("--data @examples/reviews/orders-pod.json"));
-    let place = Place::new();
+    let place = ExampleDir::new();
     let program = place.start(&[]).await;
     let body = review(&place, "orders").to_string();
     let mut client = program.client().await;
@@ -81,7 +81,7 @@ async fn the_readme_shows_the_refusal() {
 /// Once the README's edit made one endpoint ready, the log and the patch are those that it shows.
 #[tokio::test]
 async fn the_readme_shows_the_admission() {
-    let place = Place::new();
+    let place = ExampleDir::new();
     let program = place.start(&[]).await;
     let readme = page("README.md");
     let (_, edit) = readme.split_once("sed -i 's/").unwrap();

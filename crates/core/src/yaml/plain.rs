@@ -15,6 +15,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 pub struct Plain<T>(pub T);
 
 /// What stands there, if it is no text.
+#[derive(Debug, Clone, Copy)]
 pub enum Found {
     /// `true` or `false`.
     Switch(bool),
