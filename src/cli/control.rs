@@ -40,7 +40,7 @@ As a pod of the cluster, with its ServiceAccount:
 From outside the cluster, where it writes too if no other process leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
-Progress: http://ADDRESS/readyz?verbose. Required permissions: docs/control.md."
+Progress: http://ADDRESS/readyz?verbose. Required permissions: docs/reference.md."
 )]
 pub(super) struct ControlArgs {
     /// The Configuration that the serving replicas have: which injectors count

@@ -1,4 +1,4 @@
-//! Broken glass: by somebody with no more rights than it takes, with meshgate dead and alive.
+//! `break-glass`, with no more rights than it takes, with and without a running meshgate.
 
 use serde_json::{Value, json};
 
@@ -144,7 +144,7 @@ async fn with_meshgate_dead_the_glass_is_broken_and_closed_to_the_byte() {
         .contains("ENFORCEMENT IS SUSPENDED for everything");
     assert_eq!((status.code, is_said), (Some(1), true), "{status:?}");
     is_let_in(&lab, &orders, &pod("bare")).await;
-    // Nor is anybody held up who annotates a namespace.
+    // Annotating a namespace works too.
     let annotate = json!({"metadata": {"annotations": {INJECT: "enabled"}}});
     within(SECONDS, "a namespace is annotated", async || {
         let path = format!("/api/v1/namespaces/{plain}");
@@ -205,7 +205,7 @@ async fn a_living_meshgate_closes_it_when_the_time_has_come() {
         let events = events(&lab).await;
         let is_told = events
             .iter()
-            .any(|one| one.starts_with("EnforcementResumed closed again, as its time"));
+            .any(|one| one.starts_with("EnforcementResumed the suspension has expired"));
         (is_told && !meshgate.metrics().contains(metric)).then_some(())
     })
     .await;

@@ -53,7 +53,7 @@ async fn cut_empty_and_of_another_type_is_a_bad_call_and_the_next_one_is_served(
         ];
         for (content_type, body, expected) in calls {
             for hook in HOOKS {
-                // HTTP/1.1 ends with a body that nobody has read.
+                // A connection ends with a body that was not read.
                 let mut client = hooks.client().await;
                 let answer = client.post(path(hook), content_type, body.clone()).await;
                 assert_eq!(answer.status, expected, "{} {content_type}", row.file);

@@ -2,6 +2,7 @@
 
 mod folder;
 mod program;
+mod readme;
 
 use std::time::Duration;
 

@@ -3,18 +3,19 @@
 //! The parser would take `"true"` for true. An author who writes quotes means a text, and other
 //! readers of the same file (an editor with the schema, for one) refuse it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A value that is no text. In a JSON Schema it is the value alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema)]
-#[schemars(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Plain<T>(pub T);
 
 /// What stands there, if it is no text.
+#[derive(Debug, Clone, Copy)]
 pub enum Found {
     /// `true` or `false`.
     Switch(bool),
@@ -94,5 +95,17 @@ impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
 impl<'de, T: Scalar> Deserialize<'de> for Plain<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PlainVisitor(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Plain<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }

@@ -1,46 +1,26 @@
-//! The wire types of admission reviews: what is read of a request, what an answer looks like.
+//! Reading a review: the fields that matter, borrowed from the body. Decoding into a full review
+//! costs five times as much.
 //!
-//! Own types, borrowed from the body: decoding into a full review costs five times as much, and
-//! the object stays raw until something wants it.
+//! The pod that is to be created is decoded on the way, any other object is left as it came. The
+//! API server writes resource, subresource and operation before the object. Where another client
+//! does not, the object is decoded later, from what was kept of it.
 
-use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::decision::Decision;
-use crate::decision::verdict::Verdict;
+use super::bad_call::BadCall;
+use super::{API_VERSION, KIND, MAX_UID};
 use crate::injector::keys::Keys;
 use crate::view::json::{Object, Text};
 use crate::view::pod::{PodFields, PodView};
 
-use super::bad_call::BadCall;
-use super::reader::{Careful, Quick};
-
-/// The one version that is served.
-pub const API_VERSION: &str = "admission.k8s.io/v1";
-const KIND: &str = "AdmissionReview";
-
-/// Longest uid, in bytes: the API server's have 36. Answers repeat it, and wait in memory for
-/// clients that do not take them.
-pub(super) const MAX_UID: usize = 253;
-
-#[derive(Deserialize)]
-struct Envelope<'a, R> {
-    #[serde(borrow, default, rename = "apiVersion")]
-    api_version: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    kind: Option<Text<'a>>,
-    #[serde(default = "Option::default")]
-    request: Option<R>,
-}
-
 /// What is read of a review's `request`.
 #[derive(Debug, Default)]
-pub struct Request<'a> {
+pub(super) struct Request<'a> {
     pub(super) uid: Option<Text<'a>>,
     pub(super) resource: Option<Object<Resource<'a>>>,
     pub(super) sub_resource: Option<Text<'a>>,
@@ -55,7 +35,6 @@ pub struct Request<'a> {
 /// The object of a request.
 #[derive(Debug, Default)]
 pub(super) enum Carried<'a> {
-    /// Missing or null.
     #[default]
     Missing,
     /// A pod to be created, decoded on the way: its bytes are looked at once.
@@ -78,36 +57,33 @@ impl<'a> Request<'a> {
     /// # Errors
     /// The body is not JSON, not a v1 AdmissionReview, or has no request or uid: nobody could
     /// answer it with a review (cases 9 and 10).
-    pub fn read(body: &'a [u8]) -> Result<Self, BadCall> {
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, BadCall> {
         if body.is_empty() {
             return Err(BadCall::Empty);
         }
         let text = std::str::from_utf8(body).map_err(BadCall::NotText)?;
         // An object that is no pod spoils the whole text for the quick reader; the careful one
         // then leaves it alone, so that the uid can be echoed (case 8).
-        match envelope::<Quick<'a>>(text) {
-            Ok(request) => Ok(request),
-            Err(_) => envelope::<Careful<'a>>(text),
-        }
+        envelope::<true>(text).or_else(|_| envelope::<false>(text))
     }
 
     /// The uid to echo. Never empty.
-    pub fn uid(&self) -> &str {
+    pub(super) fn uid(&self) -> &str {
         self.uid.as_deref().unwrap_or_default()
     }
 
     /// The namespace of the request; the object's own is not believed (case 3).
-    pub fn namespace(&self) -> &str {
+    pub(super) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
     /// Whether nothing will be stored.
-    pub fn is_dry_run(&self) -> bool {
+    pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run == Some(true)
     }
 
     /// Whether the user who asks is in a group.
-    pub fn is_by_member_of(&self, group: &str) -> bool {
+    pub(super) fn is_by_member_of(&self, group: &str) -> bool {
         #[derive(Deserialize)]
         struct UserInfo<'a> {
             #[serde(borrow, default)]
@@ -121,7 +97,7 @@ impl<'a> Request<'a> {
     }
 
     /// True for the one thing that is judged: CREATE of `pods`, no subresource (cases 12 to 18).
-    pub fn creates_a_pod(&self) -> bool {
+    pub(super) fn creates_a_pod(&self) -> bool {
         self.is("pods", &["CREATE"], &[""])
     }
 
@@ -149,7 +125,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// There is no object, or it is no pod.
-    pub fn pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
+    pub(super) fn pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
         match &self.object {
             Carried::Missing => Err(NoPod::Missing),
             Carried::Pod(fields) => Ok(PodView::new(Arc::clone(fields), keys)?),
@@ -160,8 +136,7 @@ impl<'a> Request<'a> {
 
 /// Why the object of a request is no pod.
 #[derive(Debug, thiserror::Error)]
-pub enum NoPod {
-    /// It is missing or null.
+pub(super) enum NoPod {
     #[error("there is none")]
     Missing,
     /// A field is missing or has another type than the API gives it.
@@ -169,11 +144,23 @@ pub enum NoPod {
     Field(#[from] serde_json::Error),
 }
 
-fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
-    text: &'a str,
-) -> Result<Request<'a>, BadCall> {
+#[derive(Deserialize)]
+#[serde(bound = "")]
+struct Envelope<'a, const DECODES_PODS: bool> {
+    #[serde(borrow, default, rename = "apiVersion")]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    request: Option<Fields<'a, DECODES_PODS>>,
+}
+
+/// A request; `DECODES_PODS`: its object is decoded on the way if it is a pod to be created.
+struct Fields<'a, const DECODES_PODS: bool>(Request<'a>);
+
+fn envelope<const DECODES_PODS: bool>(text: &str) -> Result<Request<'_>, BadCall> {
     let read = serde_json::from_str(text);
-    let Object(envelope): Object<Envelope<'a, R>> = read.map_err(BadCall::NotAReview)?;
+    let Object(envelope): Object<Envelope<'_, DECODES_PODS>> = read.map_err(BadCall::NotAReview)?;
     let version = envelope.api_version.as_deref().unwrap_or_default();
     let kind = envelope.kind.as_deref().unwrap_or_default();
     if (version, kind) == ("", "") {
@@ -183,7 +170,7 @@ fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
         let found = crate::text::shown(&format!("{version} {kind}"));
         return Err(BadCall::Version(found));
     }
-    let request: Request<'a> = envelope.request.ok_or(BadCall::NoRequest)?.into();
+    let Fields(request) = envelope.request.ok_or(BadCall::NoRequest)?;
     if request.uid().is_empty() {
         return Err(BadCall::NoUid);
     }
@@ -193,88 +180,50 @@ fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
     Ok(request)
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    response: Response<'a>,
+impl<'de: 'a, 'a, const DECODES_PODS: bool> Deserialize<'de> for Fields<'a, DECODES_PODS> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let visitor = RequestVisitor {
+            decodes_pods: DECODES_PODS,
+        };
+        deserializer.deserialize_map(visitor).map(Self)
+    }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Response<'a> {
-    uid: &'a str,
-    allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    warnings: &'a [String],
-    audit_annotations: AuditAnnotations<'a>,
+struct RequestVisitor {
+    decodes_pods: bool,
 }
 
-/// Without a slash in the keys, which the API server would drop silently.
-#[derive(Serialize)]
-struct AuditAnnotations<'a> {
-    decision: &'static str,
-    reason: &'static str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    injectors: Cow<'a, str>,
-}
+impl<'de> Visitor<'de> for RequestVisitor {
+    type Value = Request<'de>;
 
-/// No `details.retryAfterSeconds`, ever: client-go would sleep inside a controller's worker
-/// (case 20).
-#[derive(Serialize)]
-struct Status<'a> {
-    status: &'static str,
-    code: u16,
-    reason: &'static str,
-    message: &'a str,
-}
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request of a review")
+    }
 
-/// Writes the answer: HTTP 200, the version and kind of the question, its uid.
-pub fn answer(uid: &str, decision: &Decision<'_>, patch: Option<String>) -> Vec<u8> {
-    let (code, reason) = match decision.verdict {
-        Verdict::Admit | Verdict::Mark | Verdict::Warn => (200, ""),
-        Verdict::Defer => (503, "ServiceUnavailable"),
-        Verdict::Deny => (403, "Forbidden"),
-        Verdict::Unreadable => (400, "BadRequest"),
-    };
-    let allowed = decision.verdict.allows();
-    let status = Status {
-        status: "Failure",
-        code,
-        reason,
-        message: &decision.message,
-    };
-    let injectors = match decision.required.as_slice() {
-        [] => Cow::Borrowed(""),
-        [one] => Cow::Borrowed(*one),
-        several => Cow::Owned(several.join(",")),
-    };
-    let review = Review {
-        api_version: API_VERSION,
-        kind: KIND,
-        response: Response {
-            uid,
-            allowed,
-            status: (!allowed).then_some(status),
-            patch_type: patch.is_some().then_some("JSONPatch"),
-            patch: patch.map(|patch| BASE64_STANDARD.encode(patch)),
-            warnings: &decision.warnings,
-            audit_annotations: AuditAnnotations {
-                decision: decision.verdict.as_str(),
-                reason: decision.reason.as_str(),
-                injectors,
-            },
-        },
-    };
-    let mut body = Vec::with_capacity(512);
-    // Only maps with keys that are no texts fail, and there are none.
-    serde_json::to_writer(&mut body, &review).ok();
-    body
+    /// A field that is there twice counts as it was given last, as in Go.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut request = Request::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key {
+                "uid" => request.uid = map.next_value()?,
+                "resource" => request.resource = map.next_value()?,
+                "subResource" => request.sub_resource = map.next_value()?,
+                "operation" => request.operation = map.next_value()?,
+                "namespace" => request.namespace = map.next_value()?,
+                "dryRun" => request.dry_run = map.next_value()?,
+                "userInfo" => request.user_info = map.next_value()?,
+                "object" if self.decodes_pods && request.creates_a_pod() => {
+                    let pod: Option<Object<PodFields<'de>>> = map.next_value()?;
+                    request.object =
+                        pod.map_or(Carried::Missing, |pod| Carried::Pod(Arc::new(pod.0)));
+                }
+                "object" => {
+                    let raw: Option<&'de RawValue> = map.next_value()?;
+                    request.object = raw.map_or(Carried::Missing, Carried::Raw);
+                }
+                _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
+            }
+        }
+        Ok(request)
+    }
 }
