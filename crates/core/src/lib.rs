@@ -3,10 +3,12 @@
 //! No async, clock, IO or logging: `Cargo.toml` of this crate has no dependency that could do them.
 #![warn(missing_docs)]
 
+pub mod break_glass;
 pub mod certs;
+mod condition;
 pub mod decision;
-pub mod glass;
 pub mod injector;
 pub mod message;
+pub mod names;
 pub mod render;
 pub mod yaml;

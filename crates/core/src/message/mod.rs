@@ -7,6 +7,8 @@
 //! `refusal.rs` has the refusals that concern one injector. A policy says the same in CEL, and its
 //! twin file stands beside it.
 
+mod clause;
+pub(crate) mod policy;
 pub(crate) mod refusal;
 
 use std::fmt::{self, Write};
@@ -74,23 +76,18 @@ fn words(claim: &Claim<'_>, places: Places) -> String {
     let mut words: Vec<String> = Vec::new();
     for term in positive() {
         let value = shown(term.value(&claim.marks).unwrap_or_default());
-        let mut word = format!("{} {}={value}", term.key.place.noun(), term.key.name);
+        let mut word = clause::key(&term.key) + &value;
         if is_mixed || places == Places::Always {
-            word.push_str(if term.key.place.is_on_pod() {
-                " on the pod"
-            } else {
-                " on the namespace"
-            });
+            word.push_str(clause::whose(&term.key));
         }
         if !words.contains(&word) {
             words.push(word);
         }
     }
-    match (words.is_empty(), &claim.rule.option) {
-        (false, _) => words.join(" and "),
-        (true, Some(option)) => format!("by default: option {option}"),
-        (true, None) => format!("by default: rule {}", claim.rule.number),
+    if words.is_empty() {
+        return clause::by_default(claim.rule);
     }
+    words.join(" and ")
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled)`, or the pod does.
