@@ -11,9 +11,11 @@
 //!  └────► certs                             lifecycle, metrics, telemetry, yaml: leaves
 //! ```
 //!
-//! `injector`, `decision`, `render`, `glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
+//! `injector`, `decision`, `render`, `break_glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
-pub use meshgate_core::{decision, glass, injector, message, render, yaml};
+pub use meshgate_core::{
+    break_glass, config, decision, injector, message, names, readiness, render, text, view, yaml,
+};
 
 pub mod admission;
 pub mod certs;

@@ -20,25 +20,15 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Rounds of each server and shape.
 const ROUNDS: usize = 5;
 
-const SHAPES: [Shape; 4] = [
+const SHAPES: [Shape; 2] = [
     Shape {
         name: "HTTP/1.1, 32 connections",
-        arguments: &["--h1", "-c32", "-m1"],
+        arguments: &["-c32"],
         requests: 24_000,
     },
     Shape {
         name: "HTTP/1.1, 1 connection",
-        arguments: &["--h1", "-c1", "-m1"],
-        requests: 8_000,
-    },
-    Shape {
-        name: "HTTP/2, 1 × 32 streams",
-        arguments: &["-c1", "-m32"],
-        requests: 24_000,
-    },
-    Shape {
-        name: "HTTP/2, 1 × 1 stream",
-        arguments: &["-c1", "-m1"],
+        arguments: &["-c1"],
         requests: 8_000,
     },
 ];
@@ -53,16 +43,11 @@ fn main() -> Result<()> {
     let place = Place::new()?;
     let mut kinds = vec![Kind::Noop, Kind::Meshgate];
     kinds.extend(peer.map(Kind::Peer));
-    let shapes = if kinds.len() > 2 {
-        &SHAPES[..2]
-    } else {
-        &SHAPES[..]
-    };
     println!(
         "{:<26} {:<9} {:>22} {:>18} {:>8} {:>8} {:>10}",
         "shape", "server", "CPU µs/request", "x no-op (min-max)", "req/s", "RSS MiB", "ready ms"
     );
-    for shape in shapes {
+    for shape in &SHAPES {
         let mut rounds: Vec<Vec<run::Round>> = kinds.iter().map(|_| Vec::new()).collect();
         for round in 0..ROUNDS {
             // Every second round the other way round, so that drift hits all alike.

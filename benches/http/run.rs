@@ -39,7 +39,15 @@ pub(super) fn round(place: &Place, kind: &Kind, shape: &Shape) -> Result<Round> 
 /// Requests per second. Any answer but 2xx is an error.
 fn load(place: &Place, server: &Server, shape: &Shape, requests: u32) -> Result<f64> {
     let output = Command::new("taskset")
-        .args(["-c", "1", "h2load", "-n", &requests.to_string(), "-d"])
+        .args([
+            "-c",
+            "1",
+            "h2load",
+            "--h1",
+            "-n",
+            &requests.to_string(),
+            "-d",
+        ])
         .arg(place.path("review.json"))
         .args(["-H", "content-type: application/json"])
         .args(shape.arguments)

@@ -5,9 +5,10 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use meshgate::decision::mark::{Edit, KEY};
-use meshgate::decision::pod::PodView;
+use meshgate::decision::mark::Edit;
 use meshgate::injector::Injectors;
+use meshgate::names::ADMITTED;
+use meshgate::view::pod::PodView;
 use serde_json::Value;
 
 static INJECTORS: LazyLock<Injectors> =
@@ -40,7 +41,7 @@ fn without_mark(pod: &Value) -> Value {
     let mut pod = pod.clone();
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(KEY);
+            annotations.remove(ADMITTED);
         }
         let is_empty = |v: &Value| v.is_null() || v.as_object().is_some_and(serde_json::Map::is_empty);
         if metadata.get("annotations").is_some_and(is_empty) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::injector::one_line;
+use crate::text::one_line;
 
 use super::review::{API_VERSION, MAX_UID};
 

@@ -15,10 +15,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::cluster::live::LookupError;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
-use crate::decision::namespace::NamespaceView;
-use crate::decision::pod::PodView;
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
 use crate::decision::reason::Reason;
-use crate::decision::requirement::Claim;
+use crate::decision::requirement::RuleMatch;
 use crate::decision::{Decision, check, exemption, gate, requirement};
 use crate::metrics::Hook;
 
@@ -208,7 +208,7 @@ fn judge<'a>(
     if let Some(glass) = store.broken_glass() {
         requirement.waive(|injector| glass.is_about(injector));
     }
-    let readiness = |claim: &Claim<'a>| store.readiness(claim.number, claim.instance());
+    let readiness = |one: &RuleMatch<'a>| store.readiness(one.number, one.instance());
     if hook == Hook::Check {
         return check::decide(pod, &requirement, readiness);
     }
@@ -303,7 +303,7 @@ fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
     if media_type.is_some_and(|found| found.eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
-    let found = found.map_or_else(|| "missing".to_owned(), crate::injector::shown);
+    let found = found.map_or_else(|| "missing".to_owned(), crate::text::shown);
     Err(BadCall::ContentType(found))
 }
 

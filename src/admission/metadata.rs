@@ -4,12 +4,13 @@
 //! Neither ever refuses what is not its business: a label that is missing is repaired later, a
 //! namespace that cannot be written is an outage.
 
-use crate::decision::metadata::MetadataView;
+use crate::view::metadata::MetadataView;
 use crate::decision::reason::Reason;
-use crate::decision::{Decision, Verdict};
+use crate::decision::Decision;
+use crate::decision::verdict::Verdict;
 use crate::injector::Injectors;
 use crate::injector::rule::Place;
-use crate::render::{REACH_LABEL, mirror, reach};
+use crate::render::{mirror, proof};
 
 use super::review::{NoPod, Request};
 
@@ -58,9 +59,9 @@ pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched {
         Ok(object) => object,
         Err(problem) => return unreadable("a ConfigMap", &problem),
     };
-    match reach::proof_in(path).filter(|_| object.has_label(REACH_LABEL)) {
+    match proof::in_path(path).filter(|_| object.has_label(proof::Subject::Reach.label())) {
         Some(proof) => {
-            let patch = object.annotation_patch(reach::ANNOTATION, proof);
+            let patch = object.annotation_patch(proof::REACHED, proof);
             (Decision::admit(Reason::Reached), Some(patch))
         }
         None => admit(Reason::NotAReachCall),
@@ -78,7 +79,7 @@ fn admit(reason: Reason) -> Patched {
 
 fn unreadable(what: &str, problem: &NoPod) -> Patched {
     let message = format!("The object cannot be read as {what}: {problem}");
-    let message = crate::injector::one_line(&message, 300);
+    let message = crate::text::one_line(&message, 300);
     let decision = Decision::refuse(Verdict::Unreadable, Reason::UnreadableObject, message);
     (decision, None)
 }

@@ -94,7 +94,7 @@ async fn reach(
 }
 
 async fn wrong_path(uri: Uri) -> BadCall {
-    BadCall::Path(crate::injector::shown(uri.path()))
+    BadCall::Path(crate::text::shown(uri.path()))
 }
 
 /// A panic in one request is a 500 for that request and nothing more.

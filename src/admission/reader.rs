@@ -12,7 +12,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::review::{Carried, Request};
-use crate::decision::pod::{Object, PodFields, Text};
+use crate::view::json::{Object, Text};
+use crate::view::pod::PodFields;
 
 /// A request whose pod is decoded on the way.
 pub(super) struct Quick<'a>(Request<'a>);

@@ -11,8 +11,10 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::decision::pod::{Object, PodFields, PodView, Text};
-use crate::decision::{Decision, Verdict};
+use crate::view::json::{Object, Text};
+use crate::view::pod::{PodFields, PodView};
+use crate::decision::Decision;
+use crate::decision::verdict::Verdict;
 use crate::injector::keys::Keys;
 
 use super::bad_call::BadCall;
@@ -178,7 +180,7 @@ fn envelope<'a, R: Deserialize<'a> + Into<Request<'a>>>(
         return Err(BadCall::NoVersion);
     }
     if (version, kind) != (API_VERSION, KIND) {
-        let found = crate::injector::shown(&format!("{version} {kind}"));
+        let found = crate::text::shown(&format!("{version} {kind}"));
         return Err(BadCall::Version(found));
     }
     let request: Request<'a> = envelope.request.ok_or(BadCall::NoRequest)?.into();

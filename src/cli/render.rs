@@ -155,8 +155,11 @@ pub(super) fn run(form: &Form) -> Done {
     let settings = settings(args)?;
     let rendered = match form {
         Form::Registration(_) => render::registration(&injectors, &settings),
-        Form::Policy(_) => render::policy::objects(&injectors, &settings),
-        Form::Static(_) => match render::fixed::objects(&injectors, &settings) {
+        Form::Policy(_) => Rendered {
+            objects: render::policy::objects(&injectors, &settings),
+            notes: Vec::new(),
+        },
+        Form::Static(_) => match render::static_manifests::objects(&injectors, &settings) {
             Ok(rendered) => rendered,
             Err(problem) => bail!("{problem}; give it by --webhook-url"),
         },
@@ -180,7 +183,7 @@ fn write(rendered: &Rendered, directory: &Path) -> anyhow::Result<()> {
     let root = std::path::absolute(directory)?;
     let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
     for object in &rendered.objects {
-        let Some(folder) = render::fixed::folder(object) else {
+        let Some(folder) = render::static_manifests::folder(object) else {
             continue;
         };
         let text = files
@@ -189,12 +192,12 @@ fn write(rendered: &Rendered, directory: &Path) -> anyhow::Result<()> {
         text.push_str(&format!("---\n{}", yaml(object)?));
     }
     // The plugins want their folders to exist, even those that stay empty.
-    for folder in render::fixed::FOLDERS {
+    for folder in render::static_manifests::folders() {
         let path = root.join(folder);
         std::fs::create_dir_all(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;
     }
-    let configuration = render::fixed::admission_configuration(&root.display().to_string());
+    let configuration = render::static_manifests::admission_configuration(&root.display().to_string());
     files.insert(
         root.join("admission-configuration.yaml"),
         yaml(&configuration)?,
@@ -256,7 +259,7 @@ fn print(rendered: &Rendered, is_static: bool, form: Output) -> anyhow::Result<(
     };
     for object in &rendered.objects {
         let folder = if is_static {
-            render::fixed::folder(object)
+            render::static_manifests::folder(object)
         } else {
             None
         };

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 
 use super::slim::Metadata;
 
@@ -16,15 +16,15 @@ pub(super) struct Glass {
 impl Glass {
     /// Takes note of a webhook configuration; only our own says anything.
     pub(super) fn see(&mut self, metadata: &Metadata) {
-        if metadata.name == glass::SEEN_ON {
-            let text = metadata.annotations.get(glass::ANNOTATION);
+        if metadata.name == break_glass::SEEN_ON {
+            let text = metadata.annotations.get(break_glass::ANNOTATION);
             self.note = text.and_then(|text| Note::parse(text));
         }
     }
 
     /// A webhook configuration is gone.
     pub(super) fn forget(&mut self, name: &str) {
-        if name == glass::SEEN_ON {
+        if name == break_glass::SEEN_ON {
             self.note = None;
         }
     }
@@ -49,7 +49,7 @@ mod tests {
         let mut glass = Glass::default();
         let at = |time: &str| -> Timestamp { time.parse().unwrap() };
         let metadata = |name: &str, note: &str| {
-            let annotation = (glass::ANNOTATION.to_owned(), note.to_owned());
+            let annotation = (break_glass::ANNOTATION.to_owned(), note.to_owned());
             Metadata {
                 name: name.to_owned(),
                 annotations: [annotation].into(),
@@ -57,7 +57,7 @@ mod tests {
             }
         };
         let note = "jane: x; until=2026-01-01T00:15:00Z; injector=a";
-        glass.see(&metadata(glass::SEEN_ON, note));
+        glass.see(&metadata(break_glass::SEEN_ON, note));
         assert_eq!(glass.broken(), None, "nobody said what time it is");
         glass.tick(at("2026-01-01T00:00:00Z"));
         assert!(glass.broken().unwrap().is_about("a"));
@@ -66,16 +66,16 @@ mod tests {
         glass.tick(at("2026-01-01T00:15:00Z"));
         assert_eq!(glass.broken(), None);
         glass.tick(at("2026-01-01T00:00:00Z"));
-        glass.see(&metadata(glass::SEEN_ON, "jane: x"));
+        glass.see(&metadata(break_glass::SEEN_ON, "jane: x"));
         assert_eq!(
             glass.broken(),
             None,
             "without an end it is about the object"
         );
-        glass.see(&metadata(glass::SEEN_ON, note));
+        glass.see(&metadata(break_glass::SEEN_ON, note));
         glass.forget("others");
         assert!(glass.broken().is_some());
-        glass.forget(glass::SEEN_ON);
+        glass.forget(break_glass::SEEN_ON);
         assert_eq!(glass.broken(), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::installation::{self, Client, Installation, Known};
+use crate::readiness::installation::{self, Client, Installation, Known};
 use crate::injector::profile::{DEFAULT_INSTANCE, Profile, ServiceName};
 
 /// Where one injector is.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::injector::spec;
+use crate::config;
 use crate::yaml::{self, Document, ParseError};
 
 use super::object::Object;
@@ -54,7 +54,7 @@ fn read<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(), Pa
     let (Some(version), Some(kind)) = (header.api_version, header.kind) else {
         return Err(document.error("expected a Kubernetes object with apiVersion and kind"));
     };
-    if kind == spec::KIND && version.starts_with("meshgate.io/") {
+    if kind == config::KIND && version.starts_with("meshgate.io/") {
         items.push(Item::Configuration(*document));
         return Ok(());
     }
@@ -90,7 +90,7 @@ fn read_list<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(
             .and_then(Value::as_str)
             .unwrap_or_default();
         let place = format!("items[{number}], {kind} {name}");
-        if kind == spec::KIND && version.starts_with("meshgate.io/") {
+        if kind == config::KIND && version.starts_with("meshgate.io/") {
             let problem = format!("{place}: expected a Configuration as a document of its own");
             return Err(document.error(problem));
         }
@@ -133,7 +133,7 @@ const KINDS: [(&str, &str); 6] = [
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
     ),
-    (spec::API_VERSION, spec::KIND),
+    (config::API_VERSION, config::KIND),
 ];
 
 /// What is wrong with a kind that is meant to be one of ours and is not: another version of it,
@@ -149,11 +149,11 @@ fn nearly_right(version: &str, kind: &str) -> Option<String> {
     let meant = KINDS.into_iter().find(|(own, own_kind)| {
         own_kind.eq_ignore_ascii_case(kind) && (same_group(own) || *own_kind != kind)
     });
-    let ours = same_group(spec::API_VERSION).then_some((spec::API_VERSION, spec::KIND));
+    let ours = same_group(config::API_VERSION).then_some((config::API_VERSION, config::KIND));
     let (own, own_kind) = meant.or(ours)?;
     let is_right = own == version && own_kind == kind;
     // Another version of the configuration is told by its own reader, with its place.
-    let is_configuration = kind == spec::KIND && group(version) == group(spec::API_VERSION);
+    let is_configuration = kind == config::KIND && group(version) == group(config::API_VERSION);
     if is_right || is_configuration {
         return None;
     }

@@ -1,13 +1,13 @@
 //! Objects of the cluster, and what the view keeps of them. PURE, as the store.
 
-use crate::decision::installation::{Client, WebhookConfiguration, WebhookEntry};
-use crate::decision::readiness::{Endpoint, Slice};
+use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
+use crate::readiness::endpoints::{Endpoint, Slice};
 use crate::injector::keys::Keys;
 use crate::injector::profile::ServiceName;
 use crate::injector::rule::Place;
 
 use super::slim;
-use crate::glass;
+use crate::break_glass;
 
 /// One object of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Object {
             // Revisions and tags; and on ours, whether the glass is broken.
             Self::Webhooks(webhooks) => {
                 let annotations = &mut webhooks.metadata.annotations;
-                annotations.retain(|key, _| key == glass::ANNOTATION);
+                annotations.retain(|key, _| key == break_glass::ANNOTATION);
                 return self;
             }
         };

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::decision::installation::{self, Client, Installation, Known, WebhookConfiguration};
-use crate::decision::namespace::NamespaceView;
-use crate::decision::readiness::{self, Nodes, Slice, Tally};
-use crate::decision::{Looked, Readiness};
-use crate::glass::Note;
+use crate::readiness::installation::{self, Client, Installation, Known, WebhookConfiguration};
+use crate::view::namespace::NamespaceView;
+use crate::readiness::endpoints::{self, Nodes, Slice, Tally};
+use crate::readiness::{Looked, Readiness};
+use crate::break_glass::Note;
 use crate::injector::profile::ServiceName;
-use crate::injector::spec::ReadinessSource;
+use crate::injector::profile::ReadinessSource;
 use crate::injector::{Injector, Injectors};
 
 use super::glass::Glass;
@@ -244,7 +244,7 @@ impl Store {
         for service in std::mem::take(&mut self.derived.stale_services) {
             match self.slices.get(&service) {
                 Some(slices) => {
-                    let tally = readiness::tally(slices.values(), &self.nodes);
+                    let tally = endpoints::tally(slices.values(), &self.nodes);
                     self.derived.tallies.insert(service, tally);
                 }
                 None => drop(self.derived.tallies.remove(&service)),

@@ -7,8 +7,8 @@ use kube::Client;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::Value;
 
-use crate::glass::{self, open::Opened};
-use crate::render::{OURS, policy};
+use crate::break_glass::{self, suspend::Suspended};
+use crate::render::{OURS, POLICIES};
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, MANAGER, call, objects};
@@ -45,7 +45,7 @@ pub async fn look(client: &Client) -> Seen {
             let all = list.into_iter().filter_map(|object| {
                 let name = object.metadata.name.clone()?;
                 let value = serde_json::to_value(object).ok()?;
-                let is_check = name.ends_with(policy::SUFFIX);
+                let is_check = name.ends_with(POLICIES);
                 is_check.then_some((Id { kind, name }, value))
             });
             seen.objects.extend(all);
@@ -56,7 +56,7 @@ pub async fn look(client: &Client) -> Seen {
 }
 
 fn configurations() -> [Id; 3] {
-    let [pods, namespaces] = glass::CONFIGURATIONS;
+    let [pods, namespaces] = break_glass::CONFIGURATIONS;
     let id = |kind, name: &str| Id {
         kind,
         name: name.to_owned(),
@@ -69,16 +69,16 @@ fn configurations() -> [Id; 3] {
 }
 
 /// What is to be written to an object so that it is as a note says.
-pub fn opened(id: &Id, object: &Value, note: &glass::Note) -> Opened {
+pub fn opened(id: &Id, object: &Value, note: &break_glass::Note) -> Suspended {
     match id.kind {
         Kind::MutatingWebhooks | Kind::ValidatingWebhooks => {
-            glass::open::configuration(object, note)
+            break_glass::suspend::configuration(object, note)
         }
-        Kind::ValidatingPolicyBinding => glass::open::binding(object, note),
+        Kind::ValidatingPolicyBinding => break_glass::suspend::binding(object, note),
         Kind::ClusterRole
         | Kind::MutatingPolicy
         | Kind::MutatingPolicyBinding
-        | Kind::ValidatingPolicy => Opened::default(),
+        | Kind::ValidatingPolicy => Suspended::default(),
     }
 }
 

@@ -19,11 +19,9 @@ impl Trust {
     /// Says so in what is rendered.
     pub fn enter(&self, settings: &mut Settings) {
         settings.ca_bundle = None;
-        settings.inject_ca_from = None;
         match self {
             Self::Bundle(pem) => settings.ca_bundle = Some(pem.clone()),
-            Self::System => {}
-            Self::Injected(from) => settings.inject_ca_from = Some(from.clone()),
+            Self::System | Self::Injected(_) => {}
         }
     }
 }

@@ -22,7 +22,7 @@ impl Certificates {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let own = Self::default();
         registry.register(
-            "certificate_not_after_seconds",
+            "certificate_expiration_timestamp_seconds",
             "Unix time at which a certificate that meshgate keeps ends; 0 while there is none",
             own.not_after.clone(),
         );

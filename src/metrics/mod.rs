@@ -190,7 +190,7 @@ impl ViewMetrics {
     fn register(registry: &mut Registry) -> Self {
         let own = Self::default();
         registry.register(
-            "view_age_seconds",
+            "watch_staleness_seconds",
             "Time since the API server was last heard of a kind of object",
             own.age.clone(),
         );
@@ -256,7 +256,7 @@ impl Metrics {
             live_lookups.clone(),
         );
         registry.register(
-            "serving_cert_not_after_seconds",
+            "serving_cert_expiration_timestamp_seconds",
             "Unix time at which the certificate that is served now ends",
             serving_cert_not_after.clone(),
         );

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use super::Server;
 use super::connection::{Connections, Orders};
 use crate::lifecycle::Group;
 use crate::telemetry::with_causes;
@@ -21,30 +20,21 @@ const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts for one server.
 pub(super) struct Acceptor<'a> {
-    server: &'a Server,
-    connections: Arc<Connections>,
-    orders: watch::Sender<Orders>,
-    group: Group,
-    room: Arc<Semaphore>,
+    pub(super) listener: &'a TcpListener,
+    pub(super) connections: Arc<Connections>,
+    pub(super) orders: watch::Sender<Orders>,
+    pub(super) group: Group,
+    /// As many permits as there may be connections.
+    pub(super) room: Arc<Semaphore>,
 }
 
-impl<'a> Acceptor<'a> {
-    pub(super) fn new(server: &'a Server, orders: watch::Sender<Orders>, group: Group) -> Self {
-        Self {
-            connections: Arc::new(Connections::new(server)),
-            orders,
-            group,
-            room: Arc::new(Semaphore::new(server.limits.max_connections as usize)),
-            server,
-        }
-    }
-
+impl Acceptor<'_> {
     /// Accepts for ever.
     pub(super) async fn run(&self) {
         loop {
-            // Room first: who has to wait then waits in the kernel's queue and costs nothing.
+            // Room first: a caller that has to wait then waits in the kernel's queue and costs nothing.
             let room = self.wait_for_room().await;
-            match self.server.listener.accept().await {
+            match self.listener.accept().await {
                 Ok((stream, _)) => self.start(stream, room),
                 Err(error) if is_of_one_caller(&error) => {}
                 Err(error) => {
@@ -65,7 +55,7 @@ impl<'a> Acceptor<'a> {
     pub(super) fn take_what_waits(&self) {
         let mut context = Context::from_waker(Waker::noop());
         while let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
-            match self.server.listener.poll_accept(&mut context) {
+            match self.listener.poll_accept(&mut context) {
                 Poll::Ready(Ok((stream, _))) => self.start(stream, room),
                 // One caller that has gone away again is not the end of those that wait.
                 Poll::Ready(Err(error)) if error.kind() == ErrorKind::ConnectionAborted => {}
@@ -80,7 +70,7 @@ impl<'a> Acceptor<'a> {
     }
 
     async fn wait_for_room(&self) -> OwnedSemaphorePermit {
-        let enough = self.server.limits.max_connections as usize / 8;
+        let enough = self.connections.limit() / 8;
         if self.orders.borrow().pressed && self.room.available_permits() > enough {
             self.set_pressed(false);
         }
@@ -91,7 +81,7 @@ impl<'a> Acceptor<'a> {
         self.set_pressed(true);
         match Arc::clone(&self.room).acquire_owned().await {
             Ok(permit) => permit,
-            // Never closed; if it were, nobody should be accepted any more.
+            // Never closed; if it were, there would be no more room.
             Err(_) => std::future::pending().await,
         }
     }
@@ -103,7 +93,7 @@ impl<'a> Acceptor<'a> {
             differs
         });
         if changed && pressed {
-            let limit = self.server.limits.max_connections;
+            let limit = self.connections.limit();
             tracing::warn!(
                 limit,
                 "no room for more connections: callers wait, and connections that were never used are closed"

@@ -23,12 +23,12 @@ use std::time::Duration;
 
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use self::accept::Acceptor;
 use self::args::Limits;
-use self::connection::{Orders, Stage};
+use self::connection::{Connections, Orders, Stage};
 use self::tls::LivePair;
 use crate::lifecycle::{Group, Latch, Shutdown};
 use crate::telemetry::with_causes;
@@ -40,9 +40,8 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    connections: Arc<Connections>,
     pair: LivePair,
-    tls: Arc<rustls::ServerConfig>,
     limits: Limits,
     ready: Latch,
 }
@@ -50,10 +49,8 @@ pub struct Server {
 /// Why a server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The listener is of no use to the runtime.
     #[error("cannot use the listening socket")]
     Listener(#[from] io::Error),
-    /// The TLS library refuses its settings.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
@@ -63,10 +60,6 @@ impl Server {
     ///
     /// `ready` is opened once the server has answered a TLS handshake to itself, and closed when
     /// the drain begins.
-    ///
-    /// # Errors
-    ///
-    /// When the listener cannot be used, or TLS not set up.
     ///
     /// # Panics
     ///
@@ -80,11 +73,11 @@ impl Server {
     ) -> Result<Self, ServerError> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
+        let tls = tls::server_config(&pair)?;
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            router,
-            tls: tls::server_config(&pair)?,
+            connections: Arc::new(Connections::new(tls, router, limits.clone())),
             pair,
             limits,
             ready,
@@ -99,15 +92,21 @@ impl Server {
 
     /// Serves until the shutdown, then drains:
     ///
-    /// 1. From the first moment on every HTTP/1.1 answer says `Connection: close` and HTTP/2
-    ///    connections get a GOAWAY, while new connections are still accepted for the delay.
+    /// 1. From the first moment on every answer says `Connection: close`, while new connections are
+    ///    still accepted for the delay.
     /// 2. After the delay nothing new is accepted, idle connections are closed, open requests are
     ///    finished.
     /// 3. At the drain deadline, or at once on an abort, whatever is left is dropped.
     pub async fn run(self, shutdown: Shutdown) {
-        let connections = Group::new("connection");
+        let group = Group::new("connection");
         let (orders, _) = watch::channel(Orders::default());
-        let acceptor = Acceptor::new(&self, orders.clone(), connections.clone());
+        let acceptor = Acceptor {
+            listener: &self.listener,
+            connections: Arc::clone(&self.connections),
+            orders: orders.clone(),
+            group: group.clone(),
+            room: Arc::new(Semaphore::new(self.limits.max_connections as usize)),
+        };
 
         tokio::select! {
             biased;
@@ -116,7 +115,7 @@ impl Server {
             () = acceptor.run() => {}
             () = self.prove_ready() => {}
         }
-        // The driver has its turn first, or those that came since its last one would be missed.
+        // tokio's IO driver has its turn first: it would miss connections that came since its last one.
         tokio::task::yield_now().await;
         acceptor.take_what_waits();
         drop(acceptor);
@@ -125,14 +124,14 @@ impl Server {
         orders.send_modify(|now| now.stage = Stage::Stopping);
         tokio::select! {
             () = shutdown.aborted() => {}
-            end = timeout(self.limits.drain_deadline, connections.finished()) => {
+            end = timeout(self.limits.drain_deadline, group.finished()) => {
                 if end.is_err() {
-                    let open = connections.len();
+                    let open = group.len();
                     tracing::warn!(open, "drain deadline reached: dropping what is still open");
                 }
             }
         }
-        // The connections see that nobody gives orders any more, and end.
+        // The connections see that the orders have ended, and end as well.
         drop(orders);
     }
 

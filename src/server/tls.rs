@@ -12,9 +12,6 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::certs::pair::ServingPair;
 
-/// HTTP/2 as it is called in the TLS handshake.
-pub(super) const H2: &[u8] = b"h2";
-
 /// The serving pair of the moment, if there is one yet. Clones are handles to the same one.
 ///
 /// Every handshake takes the pair that is live when it begins; connections that are open keep
@@ -62,14 +59,15 @@ impl ResolvesServerCert for LivePair {
     }
 }
 
-/// The settings of the HTTPS endpoints: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
+/// The settings of the HTTPS endpoints: TLS 1.2 and 1.3, and HTTP/1.1 alone, which is all that API
+/// servers speak to webhooks (kubernetes/kubernetes#75791).
 pub(super) fn server_config(pair: &LivePair) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(pair.clone()));
-    config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // The API server never resumes a session. Not keeping any saves memory per connection, and
     // every new connection really sees the pair of the moment.
     config.session_storage = Arc::new(NoServerSessionStorage {});

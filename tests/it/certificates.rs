@@ -233,7 +233,7 @@ async fn every_form_that_tools_and_editors_write_is_served() {
 async fn what_cannot_be_served_is_refused_with_the_reason_and_the_old_pair_stays() {
     let process = Process::start(&[]).await;
     let good = served(&process).await;
-    let end = process.metric("meshgate_serving_cert_not_after_seconds");
+    let end = process.metric("meshgate_serving_cert_expiration_timestamp_seconds");
     for (name, certificate, key, reason) in refusals() {
         let (said, refused) = (process.log().len(), refusals_so_far(&process));
         put(&process, &certificate, &key);
@@ -247,7 +247,7 @@ async fn what_cannot_be_served_is_refused_with_the_reason_and_the_old_pair_stays
     eventually("a file that is gone", is_told).await;
     assert_eq!(served(&process).await, good);
     assert_eq!(
-        process.metric("meshgate_serving_cert_not_after_seconds"),
+        process.metric("meshgate_serving_cert_expiration_timestamp_seconds"),
         end
     );
     assert!(get(process.probes, "/readyz").ends_with("ok"));

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use meshgate::cluster::folder::Folder;
-use meshgate::decision::pod::PodView;
+use meshgate::view::pod::PodView;
 use meshgate::decision::reason::Reason;
 use meshgate::decision::{gate, requirement};
 use meshgate::injector::PRESETS;
-use meshgate::injector::spec::{ConfigurationSpec, InjectorSpec, MeshedSpec, RuleSpec, TermSpec};
+use meshgate::config::{ConfigurationSpec, InjectorSpec, InjectedSpec, RuleSpec, TermSpec};
 use meshgate::server::args::ServerArgs;
 
 fn page(name: &str) -> String {
@@ -52,7 +52,7 @@ fn every_key_of_the_format_is_explained() {
         schemars::schema_for!(InjectorSpec),
         schemars::schema_for!(RuleSpec),
         schemars::schema_for!(TermSpec),
-        schemars::schema_for!(MeshedSpec),
+        schemars::schema_for!(InjectedSpec),
     ] {
         let properties = schema
             .get("properties")

@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use crate::hooks::{self, HOOKS, LOOKUP_DEADLINE, path};
-use crate::support::client::Protocol;
 use crate::support::eventually;
 use crate::support::server::TestServer;
 
@@ -68,9 +67,8 @@ async fn a_hundred_requests_for_one_unknown_namespace_share_one_look_up() {
     let counted = middleware::from_fn_with_state(Arc::clone(&seen), count);
     let server = TestServer::start(admission::router(Arc::new(admission)).layer(counted)).await;
     let mut clients = Vec::new();
-    for number in 0..PARALLEL {
-        let protocol = [Protocol::H1, Protocol::H2][number % 2];
-        clients.push(server.client(protocol).await);
+    for _ in 0..PARALLEL {
+        clients.push(server.client().await);
     }
     let mut calls = JoinSet::new();
     for (number, mut client) in clients.into_iter().enumerate() {

@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::core::v1::{Affinity, Container, EnvVar, PodOS, PodSpec, Toleration, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use meshgate::decision::pod::{Container as Slim, PodView, Text};
+use meshgate::view::json::Text;
+use meshgate::view::pod::{Container as Slim, PodView};
 use meshgate::injector::Injectors;
 use meshgate::injector::rule::Place;
 use proptest::prelude::*;
@@ -189,7 +190,7 @@ proptest! {
             };
             let expected = map.as_ref().and_then(|map| map.get(&key.name));
             let slot = injectors.keys().slot(key.place, &key.name).unwrap();
-            prop_assert_eq!(view.marks.get(slot), expected.map(String::as_str), "{}", key);
+            prop_assert_eq!(view.values.get(slot), expected.map(String::as_str), "{}", key);
         }
 
         let spec = pod.spec.unwrap_or_default();
@@ -240,7 +241,7 @@ fn escapes_in_keys_and_values_are_read() {
         .keys()
         .slot(Place::PodAnnotation, "linkerd.io/inject")
         .unwrap();
-    assert_eq!(view.marks.get(slot), Some("enabled"));
+    assert_eq!(view.values.get(slot), Some("enabled"));
 }
 
 #[test]
@@ -282,7 +283,7 @@ fn null_is_nothing_wherever_go_takes_it() {
         .keys()
         .slot(Place::PodAnnotation, "linkerd.io/inject")
         .unwrap();
-    assert_eq!(view.marks.get(slot), Some(""));
+    assert_eq!(view.values.get(slot), Some(""));
 }
 
 /// Whether the text can be read; that it returns at all is half of the test.
@@ -385,7 +386,7 @@ fn the_last_of_equal_keys_counts() {
         .keys()
         .slot(Place::PodAnnotation, "linkerd.io/inject")
         .unwrap();
-    assert_eq!(view.marks.get(slot), Some("b"));
+    assert_eq!(view.values.get(slot), Some("b"));
     assert!(view.is_windows());
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
 use meshgate::cluster::{Cluster, probe};
-use meshgate::decision::{Looked, Readiness};
+use meshgate::readiness::{Looked, Readiness};
 use meshgate::injector::Injectors;
 use serde_json::json;
 use tokio::net::TcpListener;

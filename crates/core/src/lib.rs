@@ -6,9 +6,13 @@
 pub mod break_glass;
 pub mod certs;
 mod condition;
+pub mod config;
 pub mod decision;
 pub mod injector;
 pub mod message;
 pub mod names;
+pub mod readiness;
 pub mod render;
+pub mod text;
+pub mod view;
 pub mod yaml;

@@ -13,7 +13,7 @@ use kube::Client;
 
 use crate::cluster::watch;
 use crate::controllers::glass::{self as act, Seen};
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::own_name;
 use crate::kube_api::wall_clock;
@@ -184,14 +184,14 @@ fn tell_replaced(seen: &Seen) {
     let mut notes = seen
         .objects
         .iter()
-        .filter_map(|(_, object)| glass::of(object));
+        .filter_map(|(_, object)| break_glass::of(object));
     if let Some(before) = notes.find(|before| before.until.is_some()) {
         output::note(&format!(
             "it is broken already ({before}): this takes its place, with its own reason and end"
         ));
     }
     for (id, object) in &seen.objects {
-        if let Some(before) = glass::of(object).filter(|before| before.until.is_none()) {
+        if let Some(before) = break_glass::of(object).filter(|before| before.until.is_none()) {
             output::note(&format!(
                 "{id} has a note without an end ({before}): it is replaced, and what somebody changed \
                  there by hand is put back once this is closed"
@@ -225,9 +225,9 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
         .objects
         .iter()
         .flat_map(|(id, object)| {
-            let of_policy = id.name.strip_suffix(crate::render::policy::SUFFIX);
+            let of_policy = id.name.strip_suffix(crate::render::POLICIES);
             let of_policy = of_policy.map(str::to_owned);
-            glass::open::injectors(object).into_iter().chain(of_policy)
+            break_glass::suspend::injectors(object).into_iter().chain(of_policy)
         })
         .collect();
     known.sort_unstable();
@@ -249,7 +249,7 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
 /// Refuses to narrow what is open for more: what is off already would stay off under another name.
 fn check_open(note: &Note, seen: &Seen) -> anyhow::Result<()> {
     let open = seen.objects.iter().find_map(|(_, object)| {
-        let before = glass::of(object).filter(|before| before.until.is_some())?;
+        let before = break_glass::of(object).filter(|before| before.until.is_some())?;
         let all_but = before.injectors.is_empty() && !note.injectors.is_empty();
         let is_wider = all_but || before.injectors.iter().any(|name| !note.is_about(name));
         is_wider.then_some(before)
@@ -306,7 +306,7 @@ async fn open(args: &BreakGlassArgs, client: &Client, (seen, note): (Seen, &Note
 async fn close(args: &BreakGlassArgs, client: &Client, seen: Seen) -> Done {
     let mut answer = Answer::of(&seen, None);
     for (id, object) in &seen.objects {
-        match act::write(client, (id, object), glass::close::close).await {
+        match act::write(client, (id, object), break_glass::resume::resume).await {
             Ok(true) => answer.closed(id),
             Ok(false) => {}
             Err(problem) => answer.problem(&problem),

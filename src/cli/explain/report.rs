@@ -5,16 +5,18 @@ use std::cell::Cell;
 use serde::Serialize;
 
 use crate::cluster::store::Store;
-use crate::decision::meshed::{self, Flaw, Meshed};
-use crate::decision::namespace::NamespaceView;
-use crate::decision::pod::PodView;
-use crate::decision::readiness::EndpointState;
+use crate::decision::injected::{self, Flaw};
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
+use crate::readiness::endpoints::EndpointState;
 use crate::decision::reason::Reason;
-use crate::decision::requirement::{self, Claim};
-use crate::decision::{Decision, Looked, Readiness, Verdict, exemption, gate, mark};
+use crate::decision::requirement::{self, RuleMatch};
+use crate::decision::verdict::Verdict;
+use crate::decision::{Decision, exemption, gate, mark};
+use crate::readiness::{Looked, Readiness};
 use crate::injector::rule::{Key, Place};
-use crate::injector::shown;
-use crate::injector::spec::Outcome;
+use crate::text::shown;
+use crate::injector::rule::Outcome;
 use crate::message;
 use crate::yaml;
 
@@ -181,13 +183,13 @@ fn judged(
 ) -> Explained {
     let injectors = requirement::decisions(pod, namespace, store.injectors())
         .filter(says_something)
-        .map(|claim| injector(&claim, pod, store, knows_state))
+        .map(|matched| injector(&matched, pod, store, knows_state))
         .collect();
     let requirement = requirement::of(pod, namespace, store.injectors());
     let depends_on_state = Cell::new(false);
-    let decision = gate::decide(pod, &requirement, |claim| {
+    let decision = gate::decide(pod, &requirement, |matched| {
         depends_on_state.set(true);
-        store.readiness(claim.number, claim.instance())
+        store.readiness(matched.number, matched.instance())
     });
     // A value that no injector knows is refused whatever their state.
     let is_certain = knows_state || !depends_on_state.get() || decision.verdict == Verdict::Deny;
@@ -277,35 +279,34 @@ impl Gate {
 }
 
 /// Rules that spare a pod for want of any key are not worth a line.
-fn says_something(claim: &Claim<'_>) -> bool {
-    let is_there = claim.rule.when.iter().any(|term| term.test.is_positive());
-    claim.rule.then != Outcome::NotRequired || is_there
+fn says_something(matched: &RuleMatch<'_>) -> bool {
+    let is_there = matched.rule.when.iter().any(|term| term.test.is_positive());
+    matched.rule.then != Outcome::NotRequired || is_there
 }
 
-fn injector(claim: &Claim<'_>, pod: &PodView<'_>, store: &Store, knows_state: bool) -> Injector {
-    let requirement = match claim.rule.then {
+fn injector(matched: &RuleMatch<'_>, pod: &PodView<'_>, store: &Store, knows_state: bool) -> Injector {
+    let requirement = match matched.rule.then {
         Outcome::Required => "required",
         Outcome::NotRequired => "notRequired",
         Outcome::Invalid => "invalid",
     };
-    let is_required = claim.rule.then == Outcome::Required;
+    let is_required = matched.rule.then == Outcome::Required;
     Injector {
-        name: claim.name().to_owned(),
-        instance: claim.instance().map(str::to_owned),
+        name: matched.name().to_owned(),
+        instance: matched.instance().map(str::to_owned),
         requirement,
-        rule: claim.rule.number,
-        because: message::rule_with_places(claim),
-        readiness: is_required.then(|| state(claim, store, knows_state)),
-        check: is_required.then(|| check(claim, pod)),
+        rule: matched.rule.number,
+        because: message::rule_with_places(matched),
+        readiness: is_required.then(|| state(matched, store, knows_state)),
+        check: is_required.then(|| check(matched, pod)),
     }
 }
 
 /// What the check will look for, and what of it is there already and does not count.
-fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
-    let wanted = message::wanted_by_check(claim);
-    let flaw = match meshed::of(&claim.injector.profile, pod, &claim.marks) {
-        Meshed::Yes => return "the pod holds it already".to_owned(),
-        Meshed::No(flaw) => flaw,
+fn check(matched: &RuleMatch<'_>, pod: &PodView<'_>) -> String {
+    let wanted = message::wanted_by_check(matched);
+    let Some(flaw) = injected::flaw(&matched.injector.profile, pod, &matched.values) else {
+        return "the pod holds it already".to_owned();
     };
     let found = match flaw {
         Flaw::Missing(_) => String::new(),
@@ -324,7 +325,7 @@ fn check(claim: &Claim<'_>, pod: &PodView<'_>) -> String {
     format!("needs {wanted}, which the injector adds{found}")
 }
 
-fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
+fn state(matched: &RuleMatch<'_>, store: &Store, knows_state: bool) -> State {
     let bare = |state, why: &str| State {
         state,
         why: why.to_owned(),
@@ -334,7 +335,7 @@ fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
     if !knows_state {
         return bare(UNKNOWN, "no --state was given");
     }
-    let readiness = store.readiness(claim.number, claim.instance());
+    let readiness = store.readiness(matched.number, matched.instance());
     let (state, looked) = match &readiness {
         Readiness::Usable(looked) => ("usable", looked),
         Readiness::NotUsable(looked) => ("notUsable", looked),
@@ -345,7 +346,7 @@ fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
             );
         }
         Readiness::NoInstance => {
-            let instance = claim.instance().unwrap_or_default();
+            let instance = matched.instance().unwrap_or_default();
             let why = format!(
                 "no MutatingWebhookConfiguration carries {}",
                 shown(instance)
@@ -353,7 +354,7 @@ fn state(claim: &Claim<'_>, store: &Store, knows_state: bool) -> State {
             return bare("notInstalled", &why);
         }
     };
-    let mut found = bare(state, &message::state(&claim.injector.profile, looked));
+    let mut found = bare(state, &message::state(&matched.injector.profile, looked));
     if let Looked::Endpoints { service, tally, .. } = looked {
         let counted = tally.iter().flat_map(|tally| &tally.endpoints);
         found.endpoints = counted

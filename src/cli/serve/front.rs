@@ -13,7 +13,7 @@ use crate::cli::output::Exit;
 use crate::cluster::live::Live;
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::secret::Place;
-use crate::decision::Readiness;
+use crate::readiness::Readiness;
 use crate::metrics::{self, Metrics, WatchState};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};

@@ -18,6 +18,7 @@ use crate::controllers::glass;
 use crate::injector::Injectors;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{call, event, objects, served, wall_clock};
+use crate::render::webhooks::names_pod_entry;
 use crate::render::{CONFIGURATION, OURS, OWNER};
 
 use super::report::{Injector, Known, Leader, Observed, Pod, Refusal, Said};
@@ -263,8 +264,7 @@ async fn refusals(client: &Client) -> Known<Vec<Refusal>> {
     let refusal = |event: Event| {
         let message = event.message.clone().unwrap_or_default();
         let last = when(&event)?;
-        let is_ours = ["gate.meshgate.io", "check.meshgate.io"];
-        let is_ours = is_ours.iter().any(|name| message.contains(name));
+        let is_ours = names_pod_entry(&message);
         let owner = event.involved_object;
         let owner = [owner.kind, owner.namespace, owner.name].map(Option::unwrap_or_default);
         let [kind, namespace, name] = owner;

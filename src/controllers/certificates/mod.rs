@@ -110,7 +110,7 @@ enum Next {
 
 impl Keeper {
     fn new(context: Arc<Context>) -> Self {
-        let address = render::webhooks::client_config("", &context.form.settings);
+        let address = render::client_config("", &context.form.settings);
         Self {
             context,
             registered: Watch::of(address),

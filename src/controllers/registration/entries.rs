@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use crate::glass;
+use crate::break_glass;
 use crate::render::{self, ASKED_FOR, FailurePolicy, REACH_ENTRY};
 
 use super::terms::{self, entry_of};
@@ -107,7 +107,7 @@ pub(super) fn armed(object: &Value, live: Option<&Value>) -> (usize, usize) {
     let to_arm: Vec<&Value> = entries.filter(|entry| arms(entry)).collect();
     let is_armed = |entry: &&&Value| {
         let live = live.and_then(|live| entry_of(live, &entry["name"]));
-        live.is_some_and(|live| live["failurePolicy"] == FAIL && !glass::is_off(live))
+        live.is_some_and(|live| live["failurePolicy"] == FAIL && !break_glass::is_off(live))
     };
     (to_arm.iter().filter(is_armed).count(), to_arm.len())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 
 use crate::controllers::pace::doubled;
-use crate::render::in_force;
+use crate::render::proof;
 
 use super::{Keeper, RESYNC, SETTLE, dry_run};
 
@@ -65,26 +65,13 @@ impl Subject {
     /// The API server has them otherwise or not at all, refuses the dry run for another reason, or
     /// cannot be asked.
     async fn attempt(self, client: &Client, home: &str, proof: &str) -> Result<(), Unproved> {
-        let is_proved = match self {
-            Self::Check => match dry_run::annotated(client, home, in_force::LABEL).await {
-                Ok(_) => false,
-                Err(error) => {
-                    let said = error.to_string();
-                    let is_by_proof = said.contains(in_force::NAME);
-                    if !is_by_proof {
-                        return Err(Unproved::Failed(said));
-                    }
-                    said.contains(&in_force::refusal(proof))
-                }
-            },
-            Self::Mirror => {
-                let answer = dry_run::annotated(client, home, in_force::MIRROR_LABEL).await;
-                let answer = answer.map_err(|error| Unproved::Failed(error.to_string()))?;
-                answer
-                    .get(in_force::PROOF)
-                    .is_some_and(|found| found == proof)
-            }
+        let subject = match self {
+            Self::Check => proof::Subject::Check,
+            Self::Mirror => proof::Subject::Mirror,
         };
+        let answer = dry_run::annotated(client, home, subject.label()).await;
+        let answer = answer.map_err(|error| error.to_string());
+        let is_proved = subject.is_proved(answer, proof).map_err(Unproved::Failed)?;
         is_proved.then_some(()).ok_or(Unproved::NotYet)
     }
 }

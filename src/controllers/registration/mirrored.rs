@@ -6,19 +6,19 @@
 
 use serde_json::Value;
 
-use crate::glass;
+use crate::break_glass;
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{MIRROR, in_force};
+use crate::render::{MIRROR, MIRROR_PROOF, proof};
 
 use super::contains::contains;
 use super::plan::Observed;
 
 /// What proves the mirror that is wanted; `None` if it is no policy, or there is none.
 pub(super) fn proof(wanted: &[Value]) -> Option<&str> {
-    let is_proof = |id: &Id| id.kind == Kind::MutatingPolicy && id.name == in_force::MIRROR_NAME;
+    let is_proof = |id: &Id| id.kind == Kind::MutatingPolicy && id.name == MIRROR_PROOF;
     let mut wanted = wanted.iter();
     let object = wanted.find(|object| Id::of(object).is_some_and(|id| is_proof(&id)))?;
-    object["metadata"]["annotations"][in_force::PROOF].as_str()
+    proof::of_policy(object)
 }
 
 /// Whether the API server holds the mirror and what proves it as they are wanted. What is under broken
@@ -28,11 +28,11 @@ pub(super) fn is_written(observed: &Observed, wanted: &[Value]) -> bool {
         let Some(id) = Id::of(object) else {
             return true;
         };
-        if ![MIRROR, in_force::MIRROR_NAME].contains(&id.name.as_str()) {
+        if ![MIRROR, MIRROR_PROOF].contains(&id.name.as_str()) {
             return true;
         }
         let live = observed.objects.get(&id);
-        live.is_some_and(|live| glass::of(live).is_some() || contains(live, object))
+        live.is_some_and(|live| break_glass::of(live).is_some() || contains(live, object))
     })
 }
 

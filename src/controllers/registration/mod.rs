@@ -219,7 +219,7 @@ impl Keeper {
         settings.owner_uid = observed.owner_uid().map(str::to_owned);
         settings.namespace_uid = observed.owning_uid().map(str::to_owned);
         let wanted = render::registration(&self.context.injectors, &settings).objects;
-        let proof = render::reach::proof(&settings);
+        let proof = render::proof::of_reach(&settings);
         let force = policies::proof(&observed, &wanted).filter(|_| policies::are_wanted(&wanted));
         let mirror = mirrored::proof(&wanted);
         let progress = self.progress(&proof, force.as_deref(), mirror);

@@ -1,13 +1,13 @@
 //! The check as policies, on their way to being in force. Pure.
 //!
 //! What webhooks refuse is given up only once policies refuse it: written, and seen by a proof (see
-//! `render::in_force`) that an API server has taken up all of them as they are now.
+//! `render::proof`) that an API server has taken up all of them as they are now.
 
 use serde_json::{Value, json};
 
-use crate::glass;
+use crate::break_glass;
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{self, CONFIGURATION, GUARD, in_force, policy};
+use crate::render::{self, CHECK_PROOF, CONFIGURATION, GUARD, POLICIES, proof};
 
 use super::contains::contains;
 use super::entries;
@@ -21,7 +21,7 @@ pub(super) fn are_wanted(wanted: &[Value]) -> bool {
 /// Whether this is the policy by which the others are proved.
 pub(super) fn is_proof(object: &Value) -> bool {
     let is_policy = object["kind"] == Kind::ValidatingPolicy.names().kind;
-    is_policy && object["metadata"]["name"] == in_force::NAME
+    is_policy && object["metadata"]["name"] == CHECK_PROOF
 }
 
 /// Whether this is a policy or a binding that is the check of an injector.
@@ -30,7 +30,7 @@ pub(super) fn is_check(id: &Id) -> bool {
         id.kind,
         Kind::ValidatingPolicy | Kind::ValidatingPolicyBinding
     );
-    is_kind && id.name.ends_with(policy::SUFFIX)
+    is_kind && id.name.ends_with(POLICIES)
 }
 
 /// What proves that all policies that are wanted are in force as they are now; `None` while one
@@ -42,7 +42,7 @@ pub(super) fn proof(observed: &Observed, wanted: &[Value]) -> Option<String> {
             continue;
         };
         let live = observed.objects.get(&id)?;
-        if glass::of(live).is_none() && !contains(live, object) {
+        if break_glass::of(live).is_none() && !contains(live, object) {
             return None;
         }
         let metadata = &live["metadata"];
@@ -54,11 +54,11 @@ pub(super) fn proof(observed: &Observed, wanted: &[Value]) -> Option<String> {
 /// Whether the API server holds the policy that proves this, and its binding.
 pub(super) fn is_written(observed: &Observed, proof: &str) -> bool {
     let live = |kind| {
-        let name = in_force::NAME.to_owned();
+        let name = CHECK_PROOF.to_owned();
         observed.objects.get(&Id { kind, name })
     };
     let mut wanted = json!({});
-    in_force::prove(&mut wanted, proof);
+    proof::refuse_with(&mut wanted, proof);
     let policy = live(Kind::ValidatingPolicy);
     policy.is_some_and(|policy| contains(policy, &wanted))
         && live(Kind::ValidatingPolicyBinding).is_some()
@@ -73,7 +73,7 @@ pub(super) fn are_webhooks_armed(observed: &Observed) -> bool {
 
 /// Whether an object is written before the webhooks are given up.
 pub(super) fn come_first(id: &Id) -> bool {
-    let is_guard = id.name == GUARD || id.name == in_force::NAME;
+    let is_guard = id.name == GUARD || id.name == CHECK_PROOF;
     id.kind == Kind::ClusterRole || is_check(id) || is_guard
 }
 
@@ -83,8 +83,8 @@ pub(super) fn is_under_glass(id: &Id, observed: &Observed) -> bool {
         kind: Kind::MutatingWebhooks,
         name: CONFIGURATION.to_owned(),
     };
-    let note = observed.objects.get(&gate).and_then(glass::of);
-    let injector = id.name.strip_suffix(policy::SUFFIX);
+    let note = observed.objects.get(&gate).and_then(break_glass::of);
+    let injector = id.name.strip_suffix(POLICIES);
     let is_binding = id.kind == Kind::ValidatingPolicyBinding;
     let open = note.filter(|note| is_binding && note.until.is_some());
     open.is_some_and(|note| injector.is_some_and(|injector| note.is_about(injector)))

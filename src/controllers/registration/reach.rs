@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::controllers::pace::doubled;
 use crate::kube_api::kind::Id;
-use crate::render::{REACH_ENTRY, REACH_LABEL, Settings, reach};
+use crate::render::proof::{self, Subject};
+use crate::render::{REACH_ENTRY, Settings};
 
 use super::plan::{Hold, Observed};
 use super::telling::url;
@@ -42,11 +43,12 @@ pub(super) async fn attempt(
     namespace: &str,
     proof: &str,
 ) -> Result<(), Unreached> {
-    let answer = dry_run::annotated(client, namespace, REACH_LABEL).await;
-    let annotations = answer.map_err(|error| Unreached::Failed(error.to_string()))?;
-    match annotations.get(reach::ANNOTATION) {
-        Some(found) if found == proof => Ok(()),
-        _ => Err(Unreached::NotAsked),
+    let answer = dry_run::annotated(client, namespace, Subject::Reach.label()).await;
+    let answer = answer.map_err(|error| error.to_string());
+    match Subject::Reach.is_proved(answer, proof) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Unreached::NotAsked),
+        Err(said) => Err(Unreached::Failed(said)),
     }
 }
 
@@ -118,7 +120,7 @@ impl Keeper {
         wanted: &[Value],
         settings: &Settings,
     ) -> bool {
-        let proof = reach::proof(settings);
+        let proof = proof::of_reach(settings);
         let now = Instant::now();
         let is_due = self.reach.due(&proof, now) <= now;
         if self.reach.is_proven(&proof) || !is_due || !has_reach_entry(observed, wanted) {

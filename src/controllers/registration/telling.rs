@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::controllers::pace::doubled;
-use crate::glass;
-use crate::injector::spec::Mode;
+use crate::break_glass;
+use crate::injector::profile::Mode;
 use crate::kube_api::CallError;
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};
@@ -73,7 +73,7 @@ impl Keeper {
                 .iter()
                 .filter_map(|object| Some((object, observed.objects.get(&Id::of(object)?)?)))
                 // What the command does to it is told as broken glass.
-                .filter(|(_, live)| glass::of(live).is_none_or(|note| note.until.is_none()))
+                .filter(|(_, live)| break_glass::of(live).is_none_or(|note| note.until.is_none()))
                 .flat_map(|(object, live)| narrowed::narrowed(object, live))
                 .collect(),
         };
@@ -93,7 +93,7 @@ impl Keeper {
             let why = "nothing is written before a serving replica is ready";
             return Some((why.to_owned(), false));
         }
-        if self.hold == Hold::Another && self.reach.is_proven(&render::reach::proof(settings)) {
+        if self.hold == Hold::Another && self.reach.is_proven(&render::proof::of_reach(settings)) {
             let why = "armed for another configuration, until all serving replicas have this one";
             return Some((why.to_owned(), false));
         }
@@ -109,7 +109,7 @@ impl Keeper {
                 false => ("the policy is not in force (yet)".to_owned(), true),
             });
         }
-        if self.reach.is_proven(&render::reach::proof(settings)) {
+        if self.reach.is_proven(&render::proof::of_reach(settings)) {
             let is_mirrored =
                 mirrored::proof(wanted).is_none_or(|proof| self.mirror.is_proved(proof));
             if armed == all && !is_mirrored {

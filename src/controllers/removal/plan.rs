@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force, mirror};
+use crate::render::{CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, mirror};
 
 /// Objects of these names are ours, whatever became of their labels.
 pub fn well_known() -> Vec<Id> {
@@ -24,10 +24,10 @@ pub fn well_known() -> Vec<Id> {
             &[Kind::MutatingWebhooks, Kind::ValidatingWebhooks],
         ),
         of(GUARD, &validating),
-        of(in_force::NAME, &validating),
+        of(CHECK_PROOF, &validating),
         of(MIRROR, &[Kind::MutatingWebhooks]),
         of(MIRROR, &mutating),
-        of(in_force::MIRROR_NAME, &mutating),
+        of(MIRROR_PROOF, &mutating),
         of(OWNER, &[Kind::ClusterRole]),
     ]
     .concat()

@@ -15,11 +15,12 @@ use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
 
-/// How long, and for how much, a client is listened to after the answer that it does not wait for.
+/// How long, and for how many bytes, the server reads on after an answer that came before the end of
+/// the request.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
-pub(super) const LINGER_BYTES: usize = 64 * 1024 * 1024;
+const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
-/// A stream whose reads are told to the connection's [`Activity`].
+/// A stream that tells the connection's [`Activity`] of what it reads.
 pub(super) struct Watched {
     stream: TlsStream<TcpStream>,
     activity: Arc<Activity>,
@@ -46,10 +47,12 @@ impl Watched {
         }
     }
 
-    /// Asks the kernel itself, which knows more than the runtime: that hears of bytes only when it
-    /// next looks at all sockets, and on a busy machine that may be after the connection's end.
+    /// Whether the kernel holds bytes that we have not read. tokio remembers that a socket was empty
+    /// until its next turn of looking at all sockets, which on a busy machine can come too late: the
+    /// connection would be closed although a request has arrived.
     fn bytes_wait(&self) -> bool {
-        // A second descriptor, for the moment: the runtime's own has no way past its memory.
+        // tokio offers no read that bypasses that memory, so the socket is asked through a second
+        // descriptor, which is closed again at once.
         let Ok(descriptor) = self.stream.get_ref().0.as_fd().try_clone_to_owned() else {
             return false;
         };

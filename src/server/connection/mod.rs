@@ -9,6 +9,7 @@ mod activity;
 mod budget;
 mod handler;
 mod io;
+mod orders;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -17,75 +18,44 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulConnection;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use self::activity::{Activity, Expiry, Protocol, Rules, UNUSED_UNDER_PRESSURE};
-pub(super) use self::budget::SMALLEST_POOL;
-use self::budget::{Budget, Pool};
+use self::activity::{Activity, Expiry, Rules, UNUSED_UNDER_PRESSURE};
+use self::budget::Places;
 use self::handler::Handler;
-use self::io::Watched;
-use super::Server;
+use self::io::{LINGER, Watched};
+pub(super) use self::orders::{Orders, Stage};
 use super::args::Limits;
-use super::tls::H2;
-use crate::lifecycle::Group;
-
-/// The window of an HTTP/2 connection and of each of its streams, the smallest that all clients
-/// begin with anyway. Large enough for the full speed of a local network.
-const WINDOW: u32 = 65_535;
-
-/// What the server as a whole wants of its connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Orders {
-    pub(super) stage: Stage,
-    /// There is no room for more connections.
-    pub(super) pressed: bool,
-}
-
-/// How far the server is on its way to the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    /// Nobody has asked it to stop.
-    #[default]
-    Serving,
-    /// It was asked to stop and still accepts: answers tell clients to go elsewhere.
-    Draining,
-    /// It accepts no more: idle connections end, the others with their answer.
-    Stopping,
-}
 
 /// What all connections of a server have in common.
 pub(super) struct Connections {
     tls: TlsAcceptor,
     router: Router,
     limits: Limits,
-    bodies: Pool,
-    http1: http1::Builder,
-    http2: http2::Builder<Streams>,
+    places: Places,
+    http: http1::Builder,
 }
 
-/// Starts the tasks of HTTP/2 requests.
-#[derive(Clone)]
-struct Streams(Group);
+/// A connection as hyper serves it.
+type Served = http1::Connection<TokioIo<Watched>, Handler>;
 
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
-    fn execute(&self, stream: F) {
-        self.0.spawn(stream);
-    }
-}
+/// The answer to a client that speaks HTTP/2 without having asked whether we do.
+const NO_HTTP2: &[u8] =
+    b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// How a connection ended, for the log.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("closed in order")]
     Closed,
-    #[error("broken, or no HTTP: {0}")]
+    #[error("broken, or no HTTP/1.1: {0}")]
     Broken(hyper::Error),
     #[error("dropped, the client took too long: {0:?}")]
     Expired(Expiry),
@@ -94,34 +64,25 @@ enum End {
 }
 
 impl Connections {
-    pub(super) fn new(server: &Server) -> Self {
-        let limits = &server.limits;
+    pub(super) fn new(tls: Arc<rustls::ServerConfig>, router: Router, limits: Limits) -> Self {
         let header_size = limits.header_size as usize;
-        let mut http1 = http1::Builder::new();
-        http1
-            .timer(TokioTimer::new())
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
             .header_read_timeout(None)
             .max_header_size(header_size)
             .max_buf_size(header_size);
-        let mut http2 = http2::Builder::new(Streams(Group::new("stream")));
-        http2
-            .timer(TokioTimer::new())
-            .max_header_list_size(limits.header_size)
-            .max_concurrent_streams(limits.max_streams)
-            // What a connection can make us hold before any body is read.
-            .initial_connection_window_size(WINDOW)
-            .initial_stream_window_size(WINDOW)
-            // Asks a silent peer whether it is still there; a lost node says nothing at all.
-            .keep_alive_interval(limits.idle_time / 4)
-            .max_send_buf_size(64 * 1024);
         Self {
-            tls: TlsAcceptor::from(Arc::clone(&server.tls)),
-            router: server.router.clone(),
-            limits: limits.clone(),
-            bodies: Pool::new(limits.body_memory as usize),
-            http1,
-            http2,
+            tls: TlsAcceptor::from(tls),
+            router,
+            places: Places::new(limits.body_memory),
+            limits,
+            http,
         }
+    }
+
+    /// How many there may be at once.
+    pub(super) fn limit(&self) -> usize {
+        self.limits.max_connections as usize
     }
 
     /// Serves one connection until it ends.
@@ -149,27 +110,34 @@ impl Connections {
     }
 
     async fn speak(&self, stream: TlsStream<TcpStream>, orders: watch::Receiver<Orders>) {
-        let protocol = match stream.get_ref().1.alpn_protocol() {
-            Some(H2) => Protocol::H2,
-            Some(_) | None => Protocol::H1,
-        };
-        let activity = Arc::new(Activity::new(protocol, Instant::now()));
+        let opened = Instant::now();
+        let activity = Arc::new(Activity::new(opened));
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
-        let budget = Budget::new(self.bodies.clone(), protocol);
-        let handler = Handler::new(self.router.clone(), Arc::clone(&activity), budget, protocol);
-        let mut life = Life::new(activity, protocol, &self.limits, orders);
-        let end = match protocol {
-            Protocol::H1 => {
-                let served = self.http1.serve_connection(io, handler);
-                life.drive(pin!(served)).await
-            }
-            Protocol::H2 => {
-                let served = self.http2.serve_connection(io, handler);
-                life.drive(Box::pin(served).as_mut()).await
-            }
+        let handler = Handler {
+            router: self.router.clone(),
+            activity: Arc::clone(&activity),
+            places: self.places.clone(),
         };
-        tracing::debug!(%end, ?protocol, "connection ended");
+        let mut served = self.http.serve_connection(io, handler);
+        let mut life = Life {
+            activity,
+            rules: Rules::new(&self.limits, opened),
+            orders,
+        };
+        let end = life.drive(&mut served).await;
+        tracing::debug!(%end, "connection ended");
+        if matches!(&end, End::Broken(error) if error.is_parse_version_h2()) {
+            let stream = served.into_parts().io.into_inner();
+            // The client is gone, or gets the answer; there is nothing else to do for it.
+            drop(timeout(2 * LINGER, refuse_http2(stream)).await);
+        }
     }
+}
+
+async fn refuse_http2(mut stream: Watched) -> std::io::Result<()> {
+    stream.write_all(NO_HTTP2).await?;
+    stream.flush().await?;
+    stream.shutdown().await
 }
 
 /// Completes when a handshake has had its time, which is short while others wait for the place,
@@ -193,9 +161,7 @@ async fn too_long(orders: &mut watch::Receiver<Orders>, limit: Duration) {
 enum Event {
     /// The server wants something else (`true`), or is gone (`false`).
     Ordered(bool),
-    /// hyper is done with it.
     Served(Result<(), hyper::Error>),
-    /// The client took too long with something.
     Overdue(Expiry),
 }
 
@@ -206,25 +172,8 @@ struct Life<'a> {
     orders: watch::Receiver<Orders>,
 }
 
-impl<'a> Life<'a> {
-    fn new(
-        activity: Arc<Activity>,
-        protocol: Protocol,
-        limits: &'a Limits,
-        orders: watch::Receiver<Orders>,
-    ) -> Self {
-        let rules = Rules::new(protocol, limits, Instant::now());
-        Self {
-            activity,
-            rules,
-            orders,
-        }
-    }
-
-    async fn drive<C>(&mut self, mut served: Pin<&mut C>) -> End
-    where
-        C: GracefulConnection<Error = hyper::Error>,
-    {
+impl Life<'_> {
+    async fn drive(&mut self, served: &mut Served) -> End {
         // An order that was given during the handshake is news to this connection.
         self.orders.mark_changed();
         let mut timer = pin!(sleep_until(Instant::now()));
@@ -234,18 +183,18 @@ impl<'a> Life<'a> {
                 // hyper, so that bytes which have arrived count before any deadline does.
                 biased;
                 changed = self.orders.changed() => Event::Ordered(changed.is_ok()),
-                end = served.as_mut() => Event::Served(end),
+                end = &mut *served => Event::Served(end),
                 expiry = poll_fn(|cx| {
                     poll_expiry(&self.rules, &self.activity, cx, timer.as_mut())
                 }) => Event::Overdue(expiry),
             };
             match event {
-                Event::Ordered(true) => self.obey(served.as_mut()),
+                Event::Ordered(true) => self.obey(),
                 Event::Ordered(false) => return End::Abandoned,
                 Event::Served(Ok(())) => return End::Closed,
                 Event::Served(Err(error)) => return End::Broken(error),
                 Event::Overdue(expiry @ (Expiry::Idle | Expiry::Unused)) => {
-                    if let Poll::Ready(end) = self.look_once_more(served.as_mut()).await {
+                    if let Poll::Ready(end) = self.look_once_more(served).await {
                         return end.map_or_else(End::Broken, |()| End::Closed);
                     }
                     let still = self.rules.due(&self.activity.now()).1 == expiry;
@@ -253,48 +202,41 @@ impl<'a> Life<'a> {
                         return End::Expired(expiry);
                     }
                     if still {
-                        self.close_gently(served.as_mut());
+                        self.close_gently(served);
                     }
                 }
-                Event::Overdue(Expiry::Old) => self.retire(served.as_mut()),
-                Event::Overdue(expiry) => return End::Expired(expiry),
+                Event::Overdue(Expiry::Old) => self.retire(),
+                Event::Overdue(expiry @ (Expiry::Headers | Expiry::Stuck)) => {
+                    return End::Expired(expiry);
+                }
             }
         }
     }
 
-    fn obey<C: GracefulConnection>(&mut self, served: Pin<&mut C>) {
+    fn obey(&mut self) {
         self.rules.orders = *self.orders.borrow_and_update();
-        if self.rules.must_retire(&self.activity.now()) {
-            self.retire(served);
+        if self.rules.orders.stage != Stage::Serving {
+            self.retire();
         }
     }
 
-    /// No request after the next: HTTP/1.1 says so in that answer, HTTP/2 at once by GOAWAY.
-    fn retire<C: GracefulConnection>(&mut self, served: Pin<&mut C>) {
-        if self.rules.retired {
-            return;
-        }
+    /// No request after the next, whose answer says so. hyper would close an idle connection right
+    /// away, and the client may be sending.
+    fn retire(&mut self) {
         self.rules.retired = true;
-        match self.rules.protocol {
-            // hyper would close an idle connection right away, and the client may be sending.
-            Protocol::H1 => self.activity.make_next_answer_the_last(),
-            Protocol::H2 => self.close_gently(served),
-        }
+        self.activity.make_next_answer_the_last();
     }
 
-    /// A request may have arrived that nobody has told us of yet: to close now would lose it.
-    async fn look_once_more<C>(&self, mut served: Pin<&mut C>) -> Poll<Result<(), hyper::Error>>
-    where
-        C: GracefulConnection<Error = hyper::Error>,
-    {
+    /// A request may have arrived that hyper has not seen yet: to close now would lose it.
+    async fn look_once_more(&self, served: &mut Served) -> Poll<Result<(), hyper::Error>> {
         self.activity.look_once_more();
-        poll_fn(|cx| Poll::Ready(served.as_mut().poll(cx))).await
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *served).poll(cx))).await
     }
 
-    fn close_gently<C: GracefulConnection>(&mut self, served: Pin<&mut C>) {
+    fn close_gently(&mut self, served: &mut Served) {
         self.rules.retired = true;
         self.rules.closing.get_or_insert_with(Instant::now);
-        served.graceful_shutdown();
+        Pin::new(served).graceful_shutdown();
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{assert_bad_call, assert_serves, serving, verdict};
 use crate::hooks::answer::with_mark;
 use crate::hooks::{self, ALL_HOOKS, HOOKS, Hooks};
-use crate::support::client::{Answer, Client, Protocol};
+use crate::support::client::{Answer, Client};
 
 /// Levels of nesting: far beyond what any object has, and far below the limit of a body.
 const LEVELS: usize = 10_000;
@@ -45,7 +45,7 @@ fn assert_proper(hook: Hook, answer: &Answer) -> StatusCode {
 #[tokio::test]
 async fn deep_nesting_is_answered() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let arrays = format!("{}{}", "[".repeat(LEVELS), "]".repeat(LEVELS));
     let maps = format!("{}1{}", "{\"a\":".repeat(LEVELS), "}".repeat(LEVELS));
     let unclosed = "[".repeat(LEVELS);
@@ -82,7 +82,7 @@ async fn deep_nesting_is_answered() {
 #[tokio::test]
 async fn what_is_deep_in_a_field_that_nobody_reads_is_nobodys_business() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let mut pod = hooks::plain_pod("shop-");
     pod["spec"]["hologram"] = json!("DEEP");
@@ -96,7 +96,7 @@ async fn what_is_deep_in_a_field_that_nobody_reads_is_nobodys_business() {
 #[tokio::test]
 async fn invalid_utf8_and_cut_json_are_bad_calls() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let body = with_object(&hooks::plain_pod("shop-").to_string()).into_bytes();
     for at in (0..body.len()).step_by(37) {
         let cut = body.get(..at).unwrap().to_vec();
@@ -128,7 +128,7 @@ async fn invalid_utf8_and_cut_json_are_bad_calls() {
 #[tokio::test]
 async fn huge_texts_are_read_and_not_repeated() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let huge = "\u{1F6A2}".repeat(500_000);
     let mut pod = hooks::plain_pod(&huge);
     pod["metadata"]["annotations"] = json!({"linkerd.io/inject": huge, "other": "x\ny"});
@@ -155,7 +155,7 @@ async fn huge_texts_are_read_and_not_repeated() {
 #[tokio::test]
 async fn escapes_in_keys_and_values_mean_what_they_stand_for() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let body = with_object(
         r#"{"\u006detadata":{"\u0061nnotations":{"linkerd.io\/inject":"\u0064isabled"}}}"#,
     );
@@ -180,7 +180,7 @@ async fn escapes_in_keys_and_values_mean_what_they_stand_for() {
 #[tokio::test]
 async fn a_key_that_is_there_twice_never_opens_the_gate() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let opt_out = r#"{"linkerd.io/inject":"disabled"}"#;
     // The API server takes the last of two equal keys; nobody may be let in for the first.
     let pods = [
@@ -228,7 +228,7 @@ async fn a_key_that_is_there_twice_never_opens_the_gate() {
 #[tokio::test]
 async fn null_means_missing_wherever_it_stands() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let required = [
         json!({"metadata": {}, "spec": null}),
         json!({"metadata": {"labels": null, "annotations": null, "name": null,
@@ -254,7 +254,7 @@ async fn null_means_missing_wherever_it_stands() {
 #[tokio::test]
 async fn what_is_no_pod_is_refused_with_code_400() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let objects = [
         json!(null),
         json!(7),
@@ -296,7 +296,7 @@ async fn what_is_no_pod_is_refused_with_code_400() {
 #[tokio::test]
 async fn lists_without_end_are_no_pod() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     for object in [
         format!(
             r#"{{"metadata":{{}},"spec":{{"containers":[{{}}{}]}}}}"#,
@@ -374,7 +374,7 @@ fn random_and_mutated_bodies_get_an_answer_or_a_bad_call() {
         .unwrap();
     let (hooks, client): (Hooks, _) = runtime.block_on(async {
         let hooks = serving().await;
-        let client = hooks.client(Protocol::H1).await;
+        let client = hooks.client().await;
         (hooks, tokio::sync::Mutex::new(client))
     });
     let config = Config {

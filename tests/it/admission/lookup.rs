@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use crate::hooks::answer::Verdict;
 use crate::hooks::{self, HOOKS, Hooks, path};
-use crate::support::client::Protocol;
 use crate::support::eventually;
 
 /// A namespace that requires nothing.
@@ -45,23 +44,21 @@ fn panicking(times: u64, when_polled: bool) -> Fetch {
 #[tokio::test]
 async fn a_panic_is_a_500_for_its_request_and_the_next_one_is_served() {
     for when_polled in [false, true] {
-        for protocol in [Protocol::H1, Protocol::H2] {
-            let hooks = Hooks::start(panicking(2, when_polled)).await;
-            let mut client = hooks.client(protocol).await;
-            let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
-            for hook in HOOKS {
-                let answer = hooks::send(&mut client, hook, review.clone()).await;
-                assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
-                assert!(!answer.text().contains("broken"), "{}", answer.text());
-            }
-            let answer = hooks::send(&mut client, Hook::Gate, review).await;
-            assert_eq!(
-                answer.status,
-                StatusCode::OK,
-                "the same connection, the same namespace"
-            );
-            assert!(answer.text().contains("not_required"));
+        let hooks = Hooks::start(panicking(2, when_polled)).await;
+        let mut client = hooks.client().await;
+        let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+        for hook in HOOKS {
+            let answer = hooks::send(&mut client, hook, review.clone()).await;
+            assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+            assert!(!answer.text().contains("broken"), "{}", answer.text());
         }
+        let answer = hooks::send(&mut client, Hook::Gate, review).await;
+        assert_eq!(
+            answer.status,
+            StatusCode::OK,
+            "the same connection, the same namespace"
+        );
+        assert!(answer.text().contains("not_required"));
     }
 }
 
@@ -73,7 +70,7 @@ fn silent() -> Fetch {
 #[tokio::test]
 async fn an_answer_comes_inside_half_of_the_webhooks_timeout() {
     let hooks = Hooks::start(silent()).await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
     for hook in HOOKS {
         let path = format!("{}?timeout=1s", path(hook));
@@ -110,7 +107,7 @@ async fn many_requests_for_one_namespace_share_one_look_up_and_its_failure() {
     let hooks = Hooks::start(fetch).await;
     let mut calls = JoinSet::new();
     for _ in 0..4 {
-        let mut client = hooks.client(Protocol::H1).await;
+        let mut client = hooks.client().await;
         calls.spawn(async move {
             let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
             hooks::send(&mut client, Hook::Gate, review).await
@@ -121,7 +118,7 @@ async fn many_requests_for_one_namespace_share_one_look_up_and_its_failure() {
     while let Some(answer) = calls.join_next().await {
         assert_eq!(answer.unwrap().status, StatusCode::INTERNAL_SERVER_ERROR);
     }
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let known = hooks::review("u", "kube-system", hooks::plain_pod("x-")).to_string();
     let answer = hooks::send(&mut client, Hook::Gate, known).await;
     assert_eq!(answer.status, StatusCode::OK);
@@ -143,7 +140,7 @@ async fn a_namespace_that_may_be_old_is_read_live_and_else_taken_as_it_was() {
     let fetch: Fetch = Arc::new(move |_| std::future::ready(source.lock().clone()).boxed());
     let hooks = Hooks::start(fetch).await;
     hooks.hold(vec![Object::Namespace(plain("shop"))]);
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
     let freshness = hooks.cluster.freshness();
     let mut says = async |expected: &str, looked_up: u64| {

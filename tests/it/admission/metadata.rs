@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{JSON, serving, verdict};
 use crate::hooks;
 use crate::hooks::answer::Verdict;
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 
 const LABEL: &str = "meshgate.io/requires.linkerd";
 const INJECT: &str = "linkerd.io/inject";
@@ -82,7 +82,7 @@ fn metadata_and_labels() -> [(Value, Value); 8] {
 #[tokio::test]
 async fn labels_of_namespaces_follow_their_annotations() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     for (metadata, expected) in metadata_and_labels() {
         for (operation, part) in [
             ("CREATE", ""),
@@ -116,7 +116,7 @@ async fn labels_of_namespaces_follow_their_annotations() {
 #[tokio::test]
 async fn what_is_no_write_of_a_namespace_is_let_through() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let wanting = json!({"name": "orders", "annotations": {INJECT: "enabled"}});
     let with = |key: &str, value: Value| {
         let mut review = review("UPDATE", "", &wanting);
@@ -181,7 +181,7 @@ async fn what_is_no_write_of_a_namespace_is_let_through() {
 #[tokio::test]
 async fn neither_waits_for_the_view() {
     let hooks = hooks::Hooks::start_unsynced(hooks::unreachable()).await;
-    let mut client = hooks.client(Protocol::H2).await;
+    let mut client = hooks.client().await;
     let wanting = json!({"name": "orders", "annotations": {INJECT: "enabled"}});
     let verdict = ask(&mut client, &review("CREATE", "", &wanting)).await;
     assert!(verdict.patch.is_some());
@@ -190,7 +190,7 @@ async fn neither_waits_for_the_view() {
 #[tokio::test]
 async fn the_proof_of_the_path_is_written_into_what_asks_for_it_and_nothing_else() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let reach = |metadata: Value, resource: &str| {
         let mut review = hooks::review("u", "meshgate-system", json!({"metadata": metadata}));
         review["request"]["resource"] = json!({"group": "", "version": "v1", "resource": resource});

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::hooks::answer::Verdict;
 use crate::hooks::{self, ALL_HOOKS, HOOKS, Hooks, objects, path};
-use crate::support::client::{Answer, Client, Protocol};
+use crate::support::client::{Answer, Client};
 
 const JSON: &str = "application/json";
 
@@ -61,7 +61,7 @@ fn assert_bad_call(answer: &Answer, status: StatusCode, text: &str) {
 #[tokio::test]
 async fn reviews_that_nobody_can_answer_are_bad_calls() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let review = hooks::review("u", "orders", hooks::plain_pod("shop-"));
     let without = |pointer: &str, key: &str| {
         let mut review = review.clone();
@@ -119,7 +119,7 @@ async fn reviews_that_nobody_can_answer_are_bad_calls() {
 #[tokio::test]
 async fn a_bad_call_repeats_no_more_than_a_little_of_what_it_was_sent() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H2).await;
+    let mut client = hooks.client().await;
     let long = "\u{1b}[31m\n".repeat(10_000);
     let wrong_types = [
         ("request", json!(long)),
@@ -143,61 +143,59 @@ async fn a_bad_call_repeats_no_more_than_a_little_of_what_it_was_sent() {
 #[tokio::test]
 async fn method_path_and_content_type_are_told_apart() {
     let hooks = serving().await;
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let mut client = hooks.client(protocol).await;
-        for hook in ALL_HOOKS {
-            let counted = || {
-                let metrics = hooks.metrics.encode();
-                let of_hook = format!("hook=\"{}\",decision=\"bad_call\"", hook.as_str());
-                let line = metrics.lines().find(|line| line.contains(&of_hook));
-                line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
-            };
-            let before: u64 = counted();
-            let answer = client.get(path(hook)).await;
-            assert_bad_call(&answer, StatusCode::METHOD_NOT_ALLOWED, "POST");
-            assert_eq!(answer.header("allow"), "POST");
-            assert_eq!(counted(), before + 1);
-        }
-        for wrong in [
-            "/",
-            "/mutate",
-            "/mutate/pods/",
-            "/validate/pods/x",
-            "/metrics",
-            "/readyz",
-        ] {
-            let answer = client.get(wrong).await;
-            assert_bad_call(&answer, StatusCode::NOT_FOUND, "/validate/pods");
-        }
-        let review = hooks::review("u", "orders", hooks::plain_pod("shop-")).to_string();
-        for fine in [
-            JSON,
-            "application/json; charset=utf-8",
-            "Application/JSON ;x=y",
-        ] {
-            let answer = client.post(path(Hook::Gate), fine, review.clone()).await;
-            assert_eq!(answer.status, StatusCode::OK, "{fine}");
-        }
-        for other in [
-            "text/plain",
-            "application/jsonp",
-            "application/yaml",
-            "",
-            ";",
-            "json",
-        ] {
-            // HTTP/1.1 ends with a body that nobody has read.
-            let mut client = hooks.client(protocol).await;
-            let answer = client.post(path(Hook::Gate), other, review.clone()).await;
-            assert_bad_call(&answer, StatusCode::UNSUPPORTED_MEDIA_TYPE, JSON);
-        }
+    let mut client = hooks.client().await;
+    for hook in ALL_HOOKS {
+        let counted = || {
+            let metrics = hooks.metrics.encode();
+            let of_hook = format!("hook=\"{}\",decision=\"bad_call\"", hook.as_str());
+            let line = metrics.lines().find(|line| line.contains(&of_hook));
+            line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+        };
+        let before: u64 = counted();
+        let answer = client.get(path(hook)).await;
+        assert_bad_call(&answer, StatusCode::METHOD_NOT_ALLOWED, "POST");
+        assert_eq!(answer.header("allow"), "POST");
+        assert_eq!(counted(), before + 1);
+    }
+    for wrong in [
+        "/",
+        "/mutate",
+        "/mutate/pods/",
+        "/validate/pods/x",
+        "/metrics",
+        "/readyz",
+    ] {
+        let answer = client.get(wrong).await;
+        assert_bad_call(&answer, StatusCode::NOT_FOUND, "/validate/pods");
+    }
+    let review = hooks::review("u", "orders", hooks::plain_pod("shop-")).to_string();
+    for fine in [
+        JSON,
+        "application/json; charset=utf-8",
+        "Application/JSON ;x=y",
+    ] {
+        let answer = client.post(path(Hook::Gate), fine, review.clone()).await;
+        assert_eq!(answer.status, StatusCode::OK, "{fine}");
+    }
+    for other in [
+        "text/plain",
+        "application/jsonp",
+        "application/yaml",
+        "",
+        ";",
+        "json",
+    ] {
+        // HTTP/1.1 ends with a body that nobody has read.
+        let mut client = hooks.client().await;
+        let answer = client.post(path(Hook::Gate), other, review.clone()).await;
+        assert_bad_call(&answer, StatusCode::UNSUPPORTED_MEDIA_TYPE, JSON);
     }
 }
 
 #[tokio::test]
 async fn optional_parts_of_a_request_may_be_missing_or_null() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let optional = [
         "kind",
         "requestKind",
@@ -226,7 +224,7 @@ async fn optional_parts_of_a_request_may_be_missing_or_null() {
 #[tokio::test]
 async fn only_a_creation_of_a_pod_is_judged_and_nothing_else_is_decoded() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let overlays = [
         json!({"operation": "DELETE", "object": null}),
         json!({"operation": "UPDATE"}),
@@ -252,7 +250,7 @@ async fn only_a_creation_of_a_pod_is_judged_and_nothing_else_is_decoded() {
 #[tokio::test]
 async fn a_dry_run_is_counted_as_one() {
     let hooks = serving().await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let mut review = hooks::review("u", "orders", hooks::plain_pod("shop-"));
     review["request"]["dryRun"] = json!(true);
     let verdict = verdict(&mut client, Hook::Gate, "u", review.to_string()).await;
@@ -267,7 +265,7 @@ async fn a_dry_run_is_counted_as_one() {
 #[tokio::test]
 async fn before_the_cluster_was_read_only_what_needs_no_look_is_admitted() {
     let hooks = Hooks::start_unsynced(hooks::nowhere()).await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let on_host = json!({"metadata": {}, "spec": {"hostNetwork": true}});
     let windows = json!({"metadata": {}, "spec": {"os": {"name": "windows"}}});
     let plain = hooks::plain_pod("shop-");

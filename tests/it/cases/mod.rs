@@ -1,5 +1,7 @@
-//! Runs `tests/cases` over real TLS against the real router: every case, both calls.
+//! Runs `tests/cases` over real TLS against the real router: every case, both calls. The core's own
+//! tests run those that need no server, and read the format.
 
+#[path = "../../../crates/core/tests/it/cases/format.rs"]
 mod format;
 
 use std::collections::BTreeSet;
@@ -9,27 +11,27 @@ use std::sync::Arc;
 
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
-use meshgate::injector::{Injectors, PRESETS};
+use meshgate::injector::Injectors;
 use meshgate::metrics::Hook;
 use serde_json::{Value, json};
 
-use self::format::{Case, Condition, Covers, Decision, Expected, File};
+use self::format::{Case, Condition, Decision, Expected, File};
 use crate::hooks::answer::{Verdict, mark_of, with_mark};
 use crate::hooks::{self, Hooks, objects};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 
 /// Fewer cases than there were when this was written are a loss, not a success.
 const FEWEST_CASES: usize = 500;
 
-/// Folders for what all presets share.
-const SHARED: [&str; 3] = ["core", "endpoints", "exemptions"];
+/// The folder of the cases.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
 
 #[tokio::test]
 async fn every_case_is_answered_as_it_says() {
     let files = format::files();
     let hooks = Hooks::start(hooks::nowhere()).await;
-    let mut gate = hooks.client(Protocol::H1).await;
-    let mut check = hooks.client(Protocol::H2).await;
+    let mut gate = hooks.client().await;
+    let mut check = hooks.client().await;
     let (mut total, mut passed, mut report) = (0, 0, String::new());
     for file in &files {
         for case in &file.cases {
@@ -238,72 +240,4 @@ fn compare_pods(expected: &Expected, found: &Verdict, pod: &Value, wrong: &mut V
             "pod: expected mark {mark:?} and nothing else changed\n    expected {wanted}\n    found    {patched}"
         ));
     }
-}
-
-#[test]
-fn every_preset_has_a_case_of_each_kind_and_every_file_an_owner() {
-    let files = format::files();
-    let presets: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-    let wanted = [
-        Covers::Required,
-        Covers::OptedOut,
-        Covers::UnknownValue,
-        Covers::NativeSidecar,
-    ];
-    let mut missing = String::new();
-    for preset in &presets {
-        let of_preset = files.iter().filter(|file| file.folder == *preset);
-        let covered: Vec<Covers> = of_preset
-            .flat_map(|file| &file.cases)
-            .map(|case| case.covers)
-            .collect();
-        for kind in wanted.iter().filter(|kind| !covered.contains(kind)) {
-            writeln!(
-                missing,
-                "tests/cases/{preset} has no case with `covers: {}`",
-                kind.as_str()
-            )
-            .unwrap();
-        }
-    }
-    for file in &files {
-        let folder = file.folder.as_str();
-        if !presets.contains(&folder) && !SHARED.contains(&folder) {
-            writeln!(missing, "{} belongs to no preset", file.name).unwrap();
-        }
-    }
-    for path in format::entries(&format::folder()) {
-        if path.is_file() && !path.ends_with("README.md") {
-            writeln!(missing, "{} is in no folder", path.display()).unwrap();
-        }
-    }
-    assert!(missing.is_empty(), "\n{missing}");
-}
-
-#[test]
-fn names_of_cases_are_unique_in_their_file() {
-    for file in format::files() {
-        let mut names = BTreeSet::new();
-        for case in &file.cases {
-            assert!(names.insert(&case.name), "{}: {}", file.name, case.name);
-        }
-    }
-}
-
-#[test]
-fn a_case_file_is_read_strictly() {
-    let case = "name: a case\ncovers: other\nstate: up\nnamespace: {name: a}\npod: {}\n\
-                gate: {decision: admit, reason: not_required}\n\
-                check: {decision: admit, reason: not_required}\n";
-    let flaw = |text: String| format::read_cases("f.yaml", text.as_bytes()).unwrap_err();
-    assert_eq!(
-        format::read_cases("f.yaml", case.as_bytes()).unwrap().len(),
-        1
-    );
-    assert!(flaw(format!("{case}gat: {{}}\n")).contains("gat"));
-    assert!(flaw(case.replace("reason", "raeson")).contains("raeson"));
-    assert!(flaw(case.replace("state: up", "state: upp")).contains("f.yaml:3"));
-    assert!(flaw(case.replace("check:", "# check:")).contains("check"));
-    assert!(flaw(case.replace("decision: admit", "decision: mark")).contains("a value"));
-    assert!(flaw(case.replace("decision: admit", "decision: deny")).contains("to say"));
 }

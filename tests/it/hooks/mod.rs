@@ -17,7 +17,7 @@ use meshgate::injector::Injectors;
 use meshgate::metrics::{Hook, Metrics};
 use serde_json::{Value, json};
 
-use crate::support::client::{self, Client, Protocol};
+use crate::support::client::{self, Client};
 use crate::support::server::TestServer;
 
 /// As `serve` has it.
@@ -59,8 +59,8 @@ impl Hooks {
         self.cluster.replace(Store::with(presets(), objects));
     }
 
-    pub(crate) async fn client(&self, protocol: Protocol) -> Client {
-        Box::pin(self.server.client(protocol)).await
+    pub(crate) async fn client(&self) -> Client {
+        Box::pin(self.server.client()).await
     }
 }
 

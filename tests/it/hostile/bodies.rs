@@ -2,23 +2,18 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt, StreamBody};
-use hyper::Request;
-use hyper::body::{Bytes, Frame};
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{MIB, Siege, all, flood, rest};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 use crate::support::in_time;
 use crate::support::load::{PATH, review};
 
 /// Writes one byte at a time until the server has closed; what it said.
 async fn trickle(siege: &Siege, head: String) -> impl Future<Output = String> + use<> {
-    let mut stream = siege.raw(Protocol::H1).await;
+    let mut stream = siege.raw().await;
     stream.write_all(head.as_bytes()).await.unwrap();
     async move {
         let (mut from, mut to) = tokio::io::split(stream);
@@ -90,9 +85,9 @@ fn head(more: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Sends 100 MB over HTTP/1.1, in chunks or announced; what the server said.
+/// Sends 100 MB, in chunks or announced; what the server said.
 async fn hundred_mb(siege: &Siege, is_chunked: bool) -> impl Future<Output = String> + use<> {
-    let mut stream = siege.raw(Protocol::H1).await;
+    let mut stream = siege.raw().await;
     let (head, piece) = if is_chunked {
         let mut chunk = format!("{PIECE:x}\r\n").into_bytes();
         chunk.resize(chunk.len() + PIECE, b' ');
@@ -104,34 +99,9 @@ async fn hundred_mb(siege: &Siege, is_chunked: bool) -> impl Future<Output = Str
     };
     stream.write_all(&head).await.unwrap();
     async move {
-        let flooded = flood(stream, HUNDRED_MB / PIECE, |_| piece.clone()).await;
-        String::from_utf8(flooded.said).unwrap()
+        let said = flood(stream, HUNDRED_MB / PIECE, &piece).await;
+        String::from_utf8(said).unwrap()
     }
-}
-
-/// As many streams of one HTTP/2 connection, each with 100 MB of unknown length; their status.
-async fn hundred_mb_each(siege: &Siege, count: usize) -> (JoinSet<u16>, JoinSet<()>) {
-    let io = TokioIo::new(siege.raw(Protocol::H2).await);
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
-    let mut streams = JoinSet::new();
-    let mut driver = JoinSet::new();
-    driver.spawn(async move { drop(connection.await) });
-    for _ in 0..count {
-        let mut sender = sender.clone();
-        let piece = Bytes::from(vec![b' '; PIECE]);
-        let pieces = std::iter::repeat_n(piece, HUNDRED_MB / PIECE);
-        let frames = pieces.map(|piece| Ok::<_, std::convert::Infallible>(Frame::data(piece)));
-        let body = StreamBody::new(futures::stream::iter(frames));
-        let request = Request::post(format!("https://localhost{PATH}"))
-            .header("content-type", "application/json")
-            .body(body.boxed_unsync())
-            .unwrap();
-        streams.spawn(async move {
-            let answer = sender.send_request(request).await.unwrap();
-            answer.status().as_u16()
-        });
-    }
-    (streams, driver)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,20 +114,14 @@ async fn bodies_of_a_hundred_megabytes() {
             48 * MIB,
             async |siege: &Siege| {
                 let mut announced = JoinSet::new();
-                for number in 0..32 {
+                for number in 0..48 {
                     announced.spawn(hundred_mb(siege, number % 2 == 0).await);
                 }
-                let (streams, _driver) = hundred_mb_each(siege, 16).await;
                 siege.load.goes_on(50).await;
                 for said in all("large bodies refused", announced).await {
                     // By its size, or by its time because it waited for a place.
                     let ended = ["HTTP/1.1 413", "HTTP/1.1 408"];
                     assert!(ended.iter().any(|end| said.starts_with(end)), "{said:?}");
-                }
-                for status in all("large streams refused", streams).await {
-                    // Together they are more than one connection may hold: each is ended by its
-                    // size, or by its time because it waited for the others.
-                    assert!([408, 413].contains(&status), "{status}");
                 }
             },
         )
@@ -178,14 +142,13 @@ async fn large_bodies_wait_for_each_other_and_none_is_refused() {
                 let mut calls = JoinSet::new();
                 for number in 0..24 {
                     let (addr, ca_pem) = (siege.process.gate, siege.process.ca_pem.clone());
-                    let protocol = [Protocol::H1, Protocol::H2][number % 2];
                     let uid = format!("large-{number}");
                     let name = r#""generateName":"x-""#;
                     let blob = "a".repeat(4_000_000);
                     let large = format!(r#"{name},"annotations":{{"a":"{blob}"}}"#);
                     let body = review(&uid).replace(name, &large);
                     assert!(body.len() > 4_000_000);
-                    let mut client = Client::connect(addr, &ca_pem, protocol).await;
+                    let mut client = Client::connect(addr, &ca_pem).await;
                     calls.spawn(async move {
                         let call = client.try_post("/mutate/pods?timeout=30s", &body);
                         let answer = timeout(Duration::from_secs(30), call).await;

@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 
 use super::{MIB, Siege, all, rest};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 use crate::support::in_time;
 use crate::support::load::{PATH, review};
 
@@ -70,9 +70,8 @@ async fn connections_that_go_silent_after_the_handshake() {
     siege
         .stands(what, 64 * MIB, 16 * MIB, async |siege: &Siege| {
             let mut silent = Vec::new();
-            for number in 0..500 {
-                let protocol = [Protocol::H1, Protocol::H2][number % 2];
-                silent.push(siege.raw(protocol).await);
+            for _ in 0..500 {
+                silent.push(siege.raw().await);
             }
             siege.load.goes_on(100).await;
         })
@@ -124,12 +123,10 @@ async fn five_thousand_connections_that_do_nothing() {
                 idle.push(siege.tcp().await);
             }
             siege.load.goes_on(50).await;
-            for protocol in [Protocol::H1, Protocol::H2] {
-                let (addr, ca_pem) = (siege.process.gate, &siege.process.ca_pem);
-                let mut new = Client::connect(addr, ca_pem, protocol).await;
-                let answer = in_time("an answer", new.try_post(PATH, &review("new"))).await;
-                assert!(answer.unwrap().text().contains("new"));
-            }
+            let (addr, ca_pem) = (siege.process.gate, &siege.process.ca_pem);
+            let mut new = Client::connect(addr, ca_pem).await;
+            let answer = in_time("an answer", new.try_post(PATH, &review("new"))).await;
+            assert!(answer.unwrap().text().contains("new"));
             siege.load.goes_on(50).await;
         })
         .await;

@@ -3,7 +3,6 @@
 
 mod bodies;
 mod connections;
-mod streams;
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::client::TlsStream;
 
-use crate::support::client::{Protocol, tls};
+use crate::support::client::tls;
 use crate::support::load::Load;
 use crate::support::process::Process;
 use crate::support::{PATIENCE, eventually, figures, in_time};
@@ -81,8 +80,8 @@ impl Siege {
     }
 
     /// A TLS connection that speaks for itself from here on.
-    async fn raw(&self, protocol: Protocol) -> TlsStream<TcpStream> {
-        raw(&self.process, protocol).await.unwrap()
+    async fn raw(&self) -> TlsStream<TcpStream> {
+        raw(&self.process).await.unwrap()
     }
 
     async fn tcp(&self) -> TcpStream {
@@ -92,9 +91,9 @@ impl Siege {
     }
 }
 
-async fn raw(process: &Process, protocol: Protocol) -> io::Result<TlsStream<TcpStream>> {
+async fn raw(process: &Process) -> io::Result<TlsStream<TcpStream>> {
     let versions = rustls::DEFAULT_VERSIONS;
-    let made = Box::pin(tls(process.gate, &process.ca_pem, protocol, versions));
+    let made = Box::pin(tls(process.gate, &process.ca_pem, versions));
     in_time("a TLS connection", made).await
 }
 
@@ -105,17 +104,9 @@ async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     received
 }
 
-/// How a flood ended.
-struct Flooded {
-    /// The server closed the connection before all was sent.
-    is_ended: bool,
-    /// What it said.
-    said: Vec<u8>,
-}
-
 /// Writes piece after piece, reading all the time, until the server has enough or `times` are
-/// written.
-async fn flood<S>(stream: S, times: usize, piece: impl Fn(usize) -> Vec<u8>) -> Flooded
+/// written; what it said.
+async fn flood<S>(stream: S, times: usize, piece: &[u8]) -> Vec<u8>
 where
     S: AsyncReadExt + AsyncWriteExt + Send + 'static,
 {
@@ -126,21 +117,17 @@ where
         drop(from.read_to_end(&mut said).await);
         said
     });
-    let mut is_ended = false;
-    for number in 0..times {
-        let written = timeout(PATIENCE, to.write_all(&piece(number))).await;
+    for _ in 0..times {
         // Not to be read from for so long is as good an end as any.
-        is_ended = !matches!(written, Ok(Ok(())));
-        if is_ended {
+        let written = timeout(PATIENCE, to.write_all(piece)).await;
+        if !matches!(written, Ok(Ok(()))) {
             break;
         }
     }
     drop(timeout(Duration::from_secs(1), to.flush()).await);
     // The server may have said its last while the rest was on its way.
     let last = timeout(Duration::from_secs(2), reader.join_next()).await;
-    is_ended |= last.is_ok();
-    let said = last.ok().flatten().map_or_else(Vec::new, Result::unwrap);
-    Flooded { is_ended, said }
+    last.ok().flatten().map_or_else(Vec::new, Result::unwrap)
 }
 
 /// Waits until all of them have ended.

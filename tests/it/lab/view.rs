@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::harness::{Lab, Options, PATIENCE, User, within};
 use crate::hooks;
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 use crate::support::process::{Process, Start, authority, get};
 use crate::support::{eventually, figures};
 
@@ -193,7 +193,7 @@ async fn is_allowed(process: &Process, namespace: &str) -> bool {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
     let mut review: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     review["request"]["namespace"] = json!(namespace);
-    let mut client = Client::connect(process.gate, &process.ca_pem, Protocol::H1).await;
+    let mut client = Client::connect(process.gate, &process.ca_pem).await;
     let answer = client.try_post("/mutate/pods", &review.to_string()).await;
     let answer: Value = serde_json::from_str(answer.unwrap().text()).unwrap();
     answer["response"]["allowed"].as_bool().unwrap()

@@ -4,18 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A crate of the workspace: the name that other crates use, and its `src`.
+/// A crate of the workspace.
 pub(super) struct Crate {
-    pub(super) name: &'static str,
     pub(super) src: &'static str,
 }
 
-pub(super) const ROOT: Crate = Crate {
-    name: "meshgate",
-    src: "src",
-};
+pub(super) const ROOT: Crate = Crate { src: "src" };
 pub(super) const CORE: Crate = Crate {
-    name: "meshgate_core",
     src: "crates/core/src",
 };
 

@@ -39,7 +39,7 @@ fn every_metric_of_an_alert_is_documented() {
 #[test]
 fn alerts_ask_those_who_know() {
     let text = text("chart/alerts.yaml");
-    assert!(!text.contains("min(meshgate_serving_cert_not_after_seconds)"));
+    assert!(!text.contains("min(meshgate_serving_cert_expiration_timestamp_seconds)"));
     let armed = text.split("max(meshgate_registration_armed)").skip(1);
     for rest in armed {
         let line = rest.lines().next().unwrap();

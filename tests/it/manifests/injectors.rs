@@ -1,8 +1,8 @@
 //! Every injector is told to leave meshgate's own pods alone (cases 66 and 74): by their own marks
 //! alone, whatever their namespace says.
 
-use meshgate::decision::namespace::NamespaceView;
-use meshgate::decision::pod::PodView;
+use meshgate::view::namespace::NamespaceView;
+use meshgate::view::pod::PodView;
 use meshgate::decision::requirement;
 use meshgate::injector::{Injectors, PRESETS};
 use meshgate::yaml;

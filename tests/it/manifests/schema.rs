@@ -3,7 +3,7 @@
 use std::fs;
 
 use meshgate::injector::PRESETS;
-use meshgate::injector::spec::ConfigurationSpec;
+use meshgate::config::ConfigurationSpec;
 use serde_json::Value;
 
 use super::{path, text};

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::table::{Expected, Given, ROWS, Row};
 use crate::hooks::answer::{Verdict, with_mark};
 use crate::hooks::{self, Hooks, objects};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 
 /// A file of `tests/samples`, byte for byte.
 fn sample(name: &str) -> Vec<u8> {
@@ -90,24 +90,22 @@ fn body(row: &Row) -> Vec<u8> {
 async fn every_sample_is_answered_as_the_table_says() {
     let hooks = Hooks::start(hooks::unreachable()).await;
     let (mut total, mut passed, mut wrong) = (0, 0, Vec::new());
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let mut client = hooks.client(protocol).await;
-        for row in ROWS {
-            total += 1;
-            let before = wrong.len();
-            for given in row.given {
-                put(&hooks, *given, row);
-                for hook in row.hooks {
-                    let place = format!("{protocol:?} {} {} {given:?}", row.file, hook.as_str());
-                    let found = ask(&mut client, *hook, &body(row), &row.expected).await;
-                    wrong.extend(found.into_iter().map(|flaw| format!("{place}: {flaw}")));
-                }
+    let mut client = hooks.client().await;
+    for row in ROWS {
+        total += 1;
+        let before = wrong.len();
+        for given in row.given {
+            put(&hooks, *given, row);
+            for hook in row.hooks {
+                let place = format!("{} {} {given:?}", row.file, hook.as_str());
+                let found = ask(&mut client, *hook, &body(row), &row.expected).await;
+                wrong.extend(found.into_iter().map(|flaw| format!("{place}: {flaw}")));
             }
-            passed += usize::from(wrong.len() == before);
         }
+        passed += usize::from(wrong.len() == before);
     }
     assert_eq!(hooks.live.count(), 0, "no row needs a look-up");
-    let line = format!("samples: {passed} of {total} (rows over two protocols)");
+    let line = format!("samples: {passed} of {total}");
     assert!(wrong.is_empty(), "\n{}\n{line}", wrong.join("\n"));
     // Not by `println!`, which cargo shows for failures only.
     writeln!(std::io::stderr(), "{line}").unwrap();

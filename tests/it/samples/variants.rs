@@ -16,7 +16,7 @@ use super::table::{Expected, ROWS};
 use super::{ask, injectors, json_of, namespaces, newsletter_namespace, sample};
 use crate::hooks::answer::{MARK, Verdict, mark_of};
 use crate::hooks::{self, HOOKS, Hooks, objects, path};
-use crate::support::client::{self, Protocol};
+use crate::support::client;
 use crate::support::in_time;
 
 /// The samples that are slices.
@@ -42,35 +42,33 @@ async fn serving(fetch: Fetch, objects: Vec<Object>) -> Hooks {
 async fn cut_empty_and_of_another_type_is_a_bad_call_and_the_next_one_is_served() {
     let all = [namespaces(), injectors(true)].concat();
     let hooks = serving(hooks::nowhere(), all).await;
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let mut client = hooks.client(protocol).await;
-        for row in ROWS.iter().filter(|row| row.file.ends_with(".json")) {
-            let whole = sample(row.file);
-            let half = whole.get(..whole.len() / 2).unwrap().to_vec();
-            let calls = [
-                ("application/json", half, StatusCode::BAD_REQUEST),
-                ("application/json", Vec::new(), StatusCode::BAD_REQUEST),
-                ("text/plain", whole, StatusCode::UNSUPPORTED_MEDIA_TYPE),
-            ];
-            for (content_type, body, expected) in calls {
-                for hook in HOOKS {
-                    // HTTP/1.1 ends with a body that nobody has read.
-                    let mut client = hooks.client(protocol).await;
-                    let answer = client.post(path(hook), content_type, body.clone()).await;
-                    assert_eq!(answer.status, expected, "{} {content_type}", row.file);
-                }
+    let mut client = hooks.client().await;
+    for row in ROWS.iter().filter(|row| row.file.ends_with(".json")) {
+        let whole = sample(row.file);
+        let half = whole.get(..whole.len() / 2).unwrap().to_vec();
+        let calls = [
+            ("application/json", half, StatusCode::BAD_REQUEST),
+            ("application/json", Vec::new(), StatusCode::BAD_REQUEST),
+            ("text/plain", whole, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        ];
+        for (content_type, body, expected) in calls {
+            for hook in HOOKS {
+                // HTTP/1.1 ends with a body that nobody has read.
+                let mut client = hooks.client().await;
+                let answer = client.post(path(hook), content_type, body.clone()).await;
+                assert_eq!(answer.status, expected, "{} {content_type}", row.file);
             }
         }
-        let next = ask(&mut client, Hook::Gate, &sample(WITH_ANNOTATIONS), &MARKED).await;
-        assert_eq!(next, [""; 0]);
     }
+    let next = ask(&mut client, Hook::Gate, &sample(WITH_ANNOTATIONS), &MARKED).await;
+    assert_eq!(next, [""; 0]);
 }
 
 #[tokio::test]
 async fn the_patch_adds_one_key_to_annotations_that_are_there_and_makes_those_that_are_not() {
     let all = [namespaces(), injectors(true)].concat();
     let hooks = serving(hooks::nowhere(), all).await;
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     for (file, path) in [
         (
             WITH_ANNOTATIONS,
@@ -106,21 +104,19 @@ async fn gate(client: &mut client::Client, body: &[u8]) -> (Verdict, Value) {
 async fn sent_again_with_the_mark_the_decision_is_the_same_and_nothing_is_patched() {
     let all = [namespaces(), injectors(true)].concat();
     let hooks = serving(hooks::nowhere(), all).await;
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let mut client = hooks.client(protocol).await;
-        let body = sample(WITH_ANNOTATIONS);
-        let (first, pod) = gate(&mut client, &body).await;
-        let marked = first.patched(&pod, &mut Vec::new());
-        assert_eq!(mark_of(&marked), Some("linkerd"));
-        let mut again = json_of(&body);
-        again["request"]["object"] = marked;
-        let (second, _) = gate(&mut client, again.to_string().as_bytes()).await;
-        assert_eq!(
-            (second.decision, second.reason),
-            (first.decision, first.reason)
-        );
-        assert_eq!(second.patch, None);
-    }
+    let mut client = hooks.client().await;
+    let body = sample(WITH_ANNOTATIONS);
+    let (first, pod) = gate(&mut client, &body).await;
+    let marked = first.patched(&pod, &mut Vec::new());
+    assert_eq!(mark_of(&marked), Some("linkerd"));
+    let mut again = json_of(&body);
+    again["request"]["object"] = marked;
+    let (second, _) = gate(&mut client, again.to_string().as_bytes()).await;
+    assert_eq!(
+        (second.decision, second.reason),
+        (first.decision, first.reason)
+    );
+    assert_eq!(second.patch, None);
 }
 
 #[tokio::test]
@@ -133,13 +129,11 @@ async fn a_pod_of_three_mebibytes_is_decided_like_any_other() {
     container["env"] = (0..48).map(variable).collect();
     let body = review.to_string().into_bytes();
     assert!(body.len() > 3 * 1024 * 1024 && body.len() < MAX_BODY);
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let mut client = hooks.client(protocol).await;
-        for (ready, expected) in [(true, MARKED), (false, REFUSED)] {
-            hooks.hold([namespaces(), injectors(ready)].concat());
-            let wrong = ask(&mut client, Hook::Gate, &body, &expected).await;
-            assert_eq!(wrong, [""; 0], "{protocol:?} {ready}");
-        }
+    let mut client = hooks.client().await;
+    for (ready, expected) in [(true, MARKED), (false, REFUSED)] {
+        hooks.hold([namespaces(), injectors(ready)].concat());
+        let wrong = ask(&mut client, Hook::Gate, &body, &expected).await;
+        assert_eq!(wrong, [""; 0], "{ready}");
     }
 }
 
@@ -165,9 +159,10 @@ async fn more_than_eight_mebibytes_are_refused_without_a_look_at_the_rest() {
             .await
             .starts_with("HTTP/1.1 413")
     );
-    let mut client = hooks.client(Protocol::H2).await;
+    let mut client = hooks.client().await;
     let large = hooks::send(&mut client, Hook::Gate, vec![b' '; MAX_BODY + 1]).await;
     assert_eq!(large.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let mut client = hooks.client().await;
     let next = ask(&mut client, Hook::Gate, &sample(WITH_ANNOTATIONS), &MARKED).await;
     assert_eq!(next, [""; 0]);
     let just_fits = hooks::send(&mut client, Hook::Gate, vec![b' '; MAX_BODY]).await;
@@ -177,12 +172,7 @@ async fn more_than_eight_mebibytes_are_refused_without_a_look_at_the_rest() {
 /// Sends a head and so many chunks of a mebibyte, and reads the first line of the answer.
 async fn raw(hooks: &Hooks, head: &[u8], mebibytes: usize) -> String {
     let server = &hooks.server;
-    let stream = client::tls(
-        server.addr,
-        &server.ca_pem,
-        Protocol::H1,
-        rustls::DEFAULT_VERSIONS,
-    );
+    let stream = client::tls(server.addr, &server.ca_pem, rustls::DEFAULT_VERSIONS);
     let (mut read, mut write) = tokio::io::split(stream.await.unwrap());
     let send = async {
         write.write_all(head).await?;
@@ -220,20 +210,18 @@ async fn a_namespace_that_was_not_seen_yet_is_looked_up_once() {
     let Object::Namespace(orders) = orders else {
         panic!("not a namespace");
     };
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let found = serving(holding(orders.clone()), injectors(true)).await;
-        let mut client = found.client(protocol).await;
-        let body = sample(WITHOUT_ANNOTATIONS);
-        assert_eq!(ask(&mut client, Hook::Gate, &body, &MARKED).await, [""; 0]);
-        assert_eq!(found.live.count(), 1);
+    let found = serving(holding(orders.clone()), injectors(true)).await;
+    let mut client = found.client().await;
+    let body = sample(WITHOUT_ANNOTATIONS);
+    assert_eq!(ask(&mut client, Hook::Gate, &body, &MARKED).await, [""; 0]);
+    assert_eq!(found.live.count(), 1);
 
-        let failing = serving(hooks::unreachable(), injectors(true)).await;
-        let mut client = failing.client(protocol).await;
-        for hook in HOOKS {
-            assert_eq!(ask(&mut client, hook, &body, &REFUSED).await, [""; 0]);
-        }
-        assert_eq!(failing.live.count(), 2, "failures are not remembered");
+    let failing = serving(hooks::unreachable(), injectors(true)).await;
+    let mut client = failing.client().await;
+    for hook in HOOKS {
+        assert_eq!(ask(&mut client, hook, &body, &REFUSED).await, [""; 0]);
     }
+    assert_eq!(failing.live.count(), 2, "failures are not remembered");
 }
 
 /// A source with one namespace.
@@ -259,7 +247,7 @@ async fn with_slices(slices: Vec<Object>, delete: Option<&str>, expected: &Expec
         let id = (Kind::EndpointSlice, "linkerd".to_owned(), name.to_owned());
         hooks.cluster.update(|store| store.delete(id));
     }
-    let mut client = hooks.client(Protocol::H1).await;
+    let mut client = hooks.client().await;
     let wrong = ask(
         &mut client,
         Hook::Gate,

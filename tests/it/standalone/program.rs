@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::hooks::answer::Verdict;
 use crate::hooks::{self, path};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 use crate::support::{PATIENCE, eventually};
 
 /// A folder with a copy of the example cluster, and the reviews beside it.
@@ -217,7 +217,7 @@ impl Program {
     }
 
     pub(super) async fn client(&self) -> Client {
-        Client::connect(self.gate, &self.ca, Protocol::H1).await
+        Client::connect(self.gate, &self.ca).await
     }
 
     /// What a hook says to a review.

@@ -1,5 +1,5 @@
-//! A small HTTPS client that behaves as the API server does: one connection, kept alive, HTTP/1.1
-//! or HTTP/2 as asked, a body of known length.
+//! A small HTTPS client that behaves as the API server does: one connection, kept alive, HTTP/1.1,
+//! a body of known length.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
 use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -25,27 +25,14 @@ use tokio_rustls::client::TlsStream;
 
 use super::{eventually, in_time};
 
-/// What is spoken after the TLS handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    H1,
-    H2,
-}
-
 /// One open connection. Closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Client {
-    sender: Sender,
+    sender: http1::SendRequest<Full<Bytes>>,
     /// The certificate that the server showed.
     pub(crate) server_certificate: Vec<u8>,
     /// Drives the connection.
     _driver: JoinSet<()>,
-}
-
-#[derive(Debug)]
-enum Sender {
-    H1(http1::SendRequest<Full<Bytes>>),
-    H2(http2::SendRequest<Full<Bytes>>),
 }
 
 /// An answer, read to its end.
@@ -70,41 +57,26 @@ impl Answer {
 
 impl Client {
     /// Connects and trusts nobody but the CA given. The certificate must be for `localhost`.
-    pub(crate) async fn connect(addr: SocketAddr, ca_pem: &str, protocol: Protocol) -> Self {
+    pub(crate) async fn connect(addr: SocketAddr, ca_pem: &str) -> Self {
         // Boxed, because the connection's state is large and this is awaited everywhere.
-        let connected = Box::pin(Self::try_connect(addr, ca_pem, protocol));
+        let connected = Box::pin(Self::try_connect(addr, ca_pem));
         in_time("a connection", connected).await.unwrap()
     }
 
-    pub(crate) async fn try_connect(
-        addr: SocketAddr,
-        ca_pem: &str,
-        protocol: Protocol,
-    ) -> io::Result<Self> {
-        let stream = tls(addr, ca_pem, protocol, rustls::DEFAULT_VERSIONS).await?;
-        Self::over(stream, protocol).await
+    pub(crate) async fn try_connect(addr: SocketAddr, ca_pem: &str) -> io::Result<Self> {
+        let stream = tls(addr, ca_pem, rustls::DEFAULT_VERSIONS).await?;
+        Self::over(stream).await
     }
 
     /// Speaks over a TLS connection that was made by [`tls`].
-    pub(crate) async fn over(stream: TlsStream<TcpStream>, protocol: Protocol) -> io::Result<Self> {
+    pub(crate) async fn over(stream: TlsStream<TcpStream>) -> io::Result<Self> {
         let shown = stream.get_ref().1.peer_certificates().unwrap();
         let server_certificate = shown[0].to_vec();
         let io = TokioIo::new(stream);
         let mut driver = JoinSet::new();
-        let sender = match protocol {
-            Protocol::H1 => {
-                let made = http1::handshake(io).await;
-                let (sender, connection) = made.map_err(io::Error::other)?;
-                driver.spawn(async move { drop(connection.await) });
-                Sender::H1(sender)
-            }
-            Protocol::H2 => {
-                let made = http2::handshake(TokioExecutor::new(), io).await;
-                let (sender, connection) = made.map_err(io::Error::other)?;
-                driver.spawn(async move { drop(connection.await) });
-                Sender::H2(sender)
-            }
-        };
+        let made = http1::handshake(io).await;
+        let (sender, connection) = made.map_err(io::Error::other)?;
+        driver.spawn(async move { drop(connection.await) });
         Ok(Self {
             sender,
             server_certificate,
@@ -140,21 +112,9 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Answer> {
-        let what = match &self.sender {
-            Sender::H1(_) => "an answer over HTTP/1.1",
-            Sender::H2(_) => "an answer over HTTP/2",
-        };
         let exchange = async {
-            let answer = match &mut self.sender {
-                Sender::H1(sender) => {
-                    sender.ready().await?;
-                    sender.send_request(request).await?
-                }
-                Sender::H2(sender) => {
-                    sender.ready().await?;
-                    sender.send_request(request).await?
-                }
-            };
+            self.sender.ready().await?;
+            let answer = self.sender.send_request(request).await?;
             let (head, body) = answer.into_parts();
             Ok(Answer {
                 status: head.status,
@@ -162,15 +122,12 @@ impl Client {
                 body: body.collect().await?.to_bytes(),
             })
         };
-        in_time(what, exchange).await
+        in_time("an answer", exchange).await
     }
 
     /// Whether the server has closed the connection, or told us not to use it again.
     pub(crate) fn is_closed(&self) -> bool {
-        match &self.sender {
-            Sender::H1(sender) => sender.is_closed(),
-            Sender::H2(sender) => sender.is_closed(),
-        }
+        self.sender.is_closed()
     }
 
     pub(crate) async fn closed(&self) {
@@ -198,25 +155,38 @@ fn request(
 pub(crate) async fn tls(
     addr: SocketAddr,
     ca_pem: &str,
-    protocol: Protocol,
     versions: &[&'static SupportedProtocolVersion],
 ) -> io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(addr).await?;
     // As Go does for every connection.
     stream.set_nodelay(true)?;
-    tls_over(stream, ca_pem, protocol, versions).await
+    tls_over(stream, ca_pem, versions).await
 }
 
 /// The same over a connection that is there already.
 pub(crate) async fn tls_over(
     stream: TcpStream,
     ca_pem: &str,
-    protocol: Protocol,
     versions: &[&'static SupportedProtocolVersion],
 ) -> io::Result<TlsStream<TcpStream>> {
-    let connector = TlsConnector::from(Arc::new(trusting(ca_pem, protocol, versions)));
+    let config = trusting(ca_pem, &[b"http/1.1"], versions);
+    let connector = TlsConnector::from(Arc::new(config));
     let name = ServerName::try_from("localhost").unwrap();
     connector.connect(name, stream).await
+}
+
+/// The same for a client that offers these protocols in the handshake.
+pub(crate) async fn tls_offering(
+    addr: SocketAddr,
+    ca_pem: &str,
+    protocols: &[&[u8]],
+) -> io::Result<TlsStream<TcpStream>> {
+    let config = trusting(ca_pem, protocols, rustls::DEFAULT_VERSIONS);
+    let connector = TlsConnector::from(Arc::new(config));
+    let name = ServerName::try_from("localhost").unwrap();
+    connector
+        .connect(name, TcpStream::connect(addr).await?)
+        .await
 }
 
 /// As an API server calls a Service: by a name of its own, over HTTP/1.1.
@@ -225,7 +195,7 @@ pub(crate) async fn tls_by(
     ca_pem: &str,
     name: &'static str,
 ) -> io::Result<TlsStream<TcpStream>> {
-    let config = trusting(ca_pem, Protocol::H1, &[&rustls::version::TLS13]);
+    let config = trusting(ca_pem, &[b"http/1.1"], &[&rustls::version::TLS13]);
     let connector = TlsConnector::from(Arc::new(config));
     let name = ServerName::try_from(name).unwrap();
     connector
@@ -235,7 +205,7 @@ pub(crate) async fn tls_by(
 
 fn trusting(
     ca_pem: &str,
-    protocol: Protocol,
+    protocols: &[&[u8]],
     versions: &[&'static SupportedProtocolVersion],
 ) -> ClientConfig {
     let mut roots = RootCertStore::empty();
@@ -247,10 +217,7 @@ fn trusting(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![match protocol {
-        Protocol::H1 => b"http/1.1".to_vec(),
-        Protocol::H2 => b"h2".to_vec(),
-    }];
+    config.alpn_protocols = protocols.iter().map(|one| one.to_vec()).collect();
     config
 }
 

@@ -1,7 +1,6 @@
 //! What several test files need.
 
 pub(crate) mod client;
-pub(crate) mod frames;
 pub(crate) mod load;
 pub(crate) mod process;
 pub(crate) mod server;

@@ -14,7 +14,7 @@ use meshgate::server::args::{Limits, Placement, ServerArgs};
 use meshgate::server::bind::bind;
 use meshgate::server::tls::LivePair;
 
-use super::client::{Client, Protocol};
+use super::client::Client;
 use super::{eventually, in_time};
 
 /// A server that runs until it is dropped or stopped.
@@ -61,8 +61,8 @@ impl TestServer {
         }
     }
 
-    pub(crate) async fn client(&self, protocol: Protocol) -> Client {
-        Client::connect(self.addr, &self.ca_pem, protocol).await
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.addr, &self.ca_pem).await
     }
 
     /// Serves with a new certificate of the same CA from now on, and returns it.

@@ -13,7 +13,7 @@ use tokio::runtime;
 
 use super::echo;
 use crate::support::PATIENCE;
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 use crate::support::server::TestServer;
 
 fn start(latches: &Latches, shutdown: &Shutdown) -> Admin {
@@ -130,7 +130,7 @@ fn probes_are_answered_while_all_workers_are_busy() {
                 .build()
                 .unwrap();
             own.block_on(async {
-                let mut client = Client::connect(addr, &ca_pem, Protocol::H1).await;
+                let mut client = Client::connect(addr, &ca_pem).await;
                 client.get("/block").await
             })
         }

@@ -11,11 +11,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::echo;
-use crate::support::client::{Client, Protocol, tls_over};
+use crate::support::client::{Client, tls_over};
 use crate::support::eventually;
 use crate::support::server::TestServer;
-
-const BOTH: [Protocol; 2] = [Protocol::H1, Protocol::H2];
 
 /// A router whose `/slow` answers when it is told to.
 #[derive(Clone, Default)]
@@ -49,11 +47,9 @@ async fn during_the_delay_it_serves_on_and_sends_clients_away() {
         limits.shutdown_delay = Duration::from_secs(3600);
     })
     .await;
-    let mut old = server.client(Protocol::H1).await;
-    let idle = server.client(Protocol::H1).await;
+    let mut old = server.client().await;
+    let idle = server.client().await;
     assert_eq!(old.get("/hello").await.header("connection"), "");
-    let mut old_h2 = server.client(Protocol::H2).await;
-    old_h2.get("/hello").await;
 
     server.shutdown.drain("test");
     let not_ready = async || !server.latches.all_open();
@@ -65,11 +61,10 @@ async fn during_the_delay_it_serves_on_and_sends_clients_away() {
         ("close", "hello")
     );
     old.closed().await;
-    old_h2.closed().await;
     // New connections are taken, for a request each.
-    for protocol in BOTH {
-        let mut new = server.client(protocol).await;
-        assert_eq!(new.get("/hello").await.text(), "hello", "{protocol:?}");
+    for _ in 0..2 {
+        let mut new = server.client().await;
+        assert_eq!(new.get("/hello").await.text(), "hello");
         new.closed().await;
     }
     assert!(!idle.is_closed(), "an idle connection is left alone");
@@ -77,32 +72,25 @@ async fn during_the_delay_it_serves_on_and_sends_clients_away() {
 
 #[tokio::test]
 async fn open_requests_are_finished_and_idle_connections_closed() {
-    for protocol in BOTH {
-        let slow = Slow::default();
-        let server = TestServer::start(slow.router()).await;
-        let mut idle = server.client(protocol).await;
-        idle.get("/hello").await;
-        let mut requests = JoinSet::new();
-        for _ in 0..4 {
-            let mut client = server.client(protocol).await;
-            requests.spawn(async move { client.get("/slow").await });
-        }
-        slow.has_begun(4).await;
-
-        server.shutdown.drain("test");
-        idle.closed().await;
-        slow.go.notify_waiters();
-        for answer in requests.join_all().await {
-            assert_eq!(answer.text(), "done", "{protocol:?}");
-            let close = if protocol == Protocol::H1 {
-                "close"
-            } else {
-                ""
-            };
-            assert_eq!(answer.header("connection"), close);
-        }
-        server.ended().await;
+    let slow = Slow::default();
+    let server = TestServer::start(slow.router()).await;
+    let mut idle = server.client().await;
+    idle.get("/hello").await;
+    let mut requests = JoinSet::new();
+    for _ in 0..4 {
+        let mut client = server.client().await;
+        requests.spawn(async move { client.get("/slow").await });
     }
+    slow.has_begun(4).await;
+
+    server.shutdown.drain("test");
+    idle.closed().await;
+    slow.go.notify_waiters();
+    for answer in requests.join_all().await {
+        assert_eq!(answer.text(), "done");
+        assert_eq!(answer.header("connection"), "close");
+    }
+    server.ended().await;
 }
 
 #[tokio::test]
@@ -115,7 +103,7 @@ async fn the_drain_ends_at_its_deadline_and_an_abort_at_once() {
             limits.drain_deadline = Duration::from_millis(50);
         })
         .await;
-        let mut client = server.client(Protocol::H1).await;
+        let mut client = server.client().await;
         let mut request = JoinSet::new();
         request.spawn(async move { drop(client.try_get("/slow").await) });
         slow.has_begun(1).await;
@@ -135,15 +123,10 @@ async fn an_old_connection_is_retired_with_an_answer() {
         limits.connection_age = Duration::from_millis(20);
     })
     .await;
-    for protocol in BOTH {
-        let mut client = server.client(protocol).await;
-        let retired = async || {
-            let answer = client.try_post("/echo", "x").await;
-            // Over HTTP/2 the GOAWAY may come before the next request is sent.
-            answer.is_ok_and(|answer| answer.header("connection") == "close") || client.is_closed()
-        };
-        eventually("retired", retired).await;
-    }
+    let mut client = server.client().await;
+    let retired = async || client.get("/hello").await.header("connection") == "close";
+    eventually("retired", retired).await;
+    client.closed().await;
 }
 
 /// The kernel has completed these connections, and nobody has accepted them when the server is
@@ -159,15 +142,8 @@ async fn connections_that_wait_to_be_accepted_are_served_before_the_end() {
     for stream in waiting {
         stream.set_nonblocking(true).unwrap();
         let stream = TcpStream::from_std(stream).unwrap();
-        let stream = tls_over(
-            stream,
-            &server.ca_pem,
-            Protocol::H1,
-            rustls::DEFAULT_VERSIONS,
-        );
-        let mut client = Client::over(stream.await.unwrap(), Protocol::H1)
-            .await
-            .unwrap();
+        let stream = tls_over(stream, &server.ca_pem, rustls::DEFAULT_VERSIONS);
+        let mut client = Client::over(stream.await.unwrap()).await.unwrap();
         let answer = client.get("/hello").await;
         assert_eq!(
             (answer.text(), answer.header("connection")),

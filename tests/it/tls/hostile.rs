@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::echo;
-use crate::support::client::{Client, Protocol, tls};
+use crate::support::client::{Client, tls};
 use crate::support::in_time;
 use crate::support::server::TestServer;
 
@@ -17,7 +17,7 @@ const SHORT: Duration = Duration::from_millis(100);
 
 async fn raw(server: &TestServer) -> TlsStream<TcpStream> {
     let versions = rustls::DEFAULT_VERSIONS;
-    let stream = tls(server.addr, &server.ca_pem, Protocol::H1, versions).await;
+    let stream = tls(server.addr, &server.ca_pem, versions).await;
     stream.unwrap()
 }
 
@@ -36,7 +36,7 @@ async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
 #[tokio::test]
 async fn a_handshake_that_does_not_come_or_is_none_is_ended() {
     let server = TestServer::start_with(echo(), |limits| limits.handshake_time = SHORT).await;
-    let mut client = server.client(Protocol::H1).await;
+    let mut client = server.client().await;
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.addr).await.unwrap());
@@ -54,8 +54,8 @@ async fn a_handshake_that_does_not_come_or_is_none_is_ended() {
 #[tokio::test]
 async fn slow_headers_are_ended_and_an_idle_connection_outlives_them() {
     let server = TestServer::start_with(echo(), |limits| limits.header_time = SHORT).await;
-    let mut idle = server.client(Protocol::H1).await;
-    let mut fresh = server.client(Protocol::H1).await;
+    let mut idle = server.client().await;
+    let mut fresh = server.client().await;
     assert_eq!(idle.get("/hello").await.text(), "hello");
     // Each of these takes as long as the header time, the idle ones wait for both.
     for _ in 0..2 {
@@ -91,9 +91,7 @@ async fn headers_that_are_too_large_are_refused() {
     let answer = String::from_utf8(closed(&mut stream).await).unwrap();
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
 
-    let mut client = server.client(Protocol::H2).await;
-    let answer = client.get(&format!("/hello?{}", "x".repeat(40_000))).await;
-    assert_eq!(answer.status, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    let mut client = server.client().await;
     assert_eq!(client.get("/hello").await.text(), "hello");
 }
 
@@ -124,7 +122,7 @@ async fn who_sends_a_body_that_nobody_reads_still_gets_the_answer() {
 #[tokio::test]
 async fn a_request_without_a_body_to_read_keeps_its_connection() {
     let server = TestServer::start(echo()).await;
-    let mut client = server.client(Protocol::H1).await;
+    let mut client = server.client().await;
     let answer = client.post("/refuse", "text/plain", "").await;
     assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(answer.header("connection"), "");
@@ -134,12 +132,12 @@ async fn a_request_without_a_body_to_read_keeps_its_connection() {
 #[tokio::test]
 async fn beyond_the_connection_limit_callers_wait_and_are_served() {
     let server = TestServer::start_with(echo(), |limits| limits.max_connections = 2).await;
-    let mut first = server.client(Protocol::H1).await;
-    let mut second = server.client(Protocol::H2).await;
+    let mut first = server.client().await;
+    let mut second = server.client().await;
     first.get("/hello").await;
     second.get("/hello").await;
 
-    let waiting = Client::try_connect(server.addr, &server.ca_pem, Protocol::H1);
+    let waiting = Client::try_connect(server.addr, &server.ca_pem);
     tokio::pin!(waiting);
     tokio::select! {
         _ = &mut waiting => panic!("served beyond the limit"),
@@ -154,7 +152,7 @@ async fn beyond_the_connection_limit_callers_wait_and_are_served() {
 #[tokio::test]
 async fn connections_that_do_nothing_make_room_for_those_who_wait() {
     let server = TestServer::start_with(echo(), |limits| limits.max_connections = 4).await;
-    let mut used = server.client(Protocol::H1).await;
+    let mut used = server.client().await;
     used.get("/hello").await;
     let mut idle = Vec::new();
     for _ in 0..3 {
@@ -162,7 +160,7 @@ async fn connections_that_do_nothing_make_room_for_those_who_wait() {
     }
     // There are four places: the new client is served because an idle one had to go. How many of
     // them go depends on how long somebody waits.
-    let mut new = server.client(Protocol::H1).await;
+    let mut new = server.client().await;
     assert_eq!(new.get("/hello").await.text(), "hello");
     assert_eq!(used.get("/hello").await.text(), "hello");
     drop(idle);
@@ -181,8 +179,8 @@ async fn large_bodies_that_stall_make_room_for_those_that_come() {
         stream.write_all(&[b'x'; 60_000]).await.unwrap();
         stalled.push(stream);
     }
-    for protocol in [Protocol::H1, Protocol::H2] {
-        let mut client = server.client(protocol).await;
+    for _ in 0..2 {
+        let mut client = server.client().await;
         let answer = client
             .post("/echo", "text/plain", vec![b'y'; 1_000_000])
             .await;

@@ -3,40 +3,37 @@
 //! This is the guarantee; readiness plays no part (case 2).
 
 use crate::message::refusal;
+use crate::readiness::Readiness;
+use crate::view::pod::PodView;
 
-use super::findings::{Findings, not_installed};
+use super::Decision;
+use super::findings::Findings;
+use super::injected::{self, Flaw};
 use super::mark::Edit;
-use super::meshed::{self, Flaw, Meshed};
-use super::pod::PodView;
 use super::reason::Reason;
-use super::requirement::{Claim, Requirement};
-use super::{Decision, Readiness, Verdict};
+use super::requirement::{Requirement, RuleMatch};
+use super::verdict::Verdict;
 
 /// Decides on the final pod, that no exemption covers. Of `readiness` only "not installed"
 /// counts: waiting helps there, and fixing the pod does not.
 pub fn decide<'a>(
     pod: &PodView<'_>,
     requirement: &Requirement<'a>,
-    readiness: impl Fn(&Claim<'a>) -> Readiness<'a>,
+    readiness: impl Fn(&RuleMatch<'a>) -> Readiness<'a>,
 ) -> Decision<'a> {
     let mut found = Findings::new(pod, requirement);
-    found.invalid_values();
-    for claim in requirement
-        .claims
-        .iter()
-        .filter(|claim| !claim.is_invalid())
-    {
-        let Meshed::No(flaw) = meshed::of(&claim.injector.profile, pod, &claim.marks) else {
+    for matched in requirement.valid() {
+        let profile = &matched.injector.profile;
+        let Some(flaw) = injected::flaw(profile, pod, &matched.values) else {
             continue;
         };
-        let readiness = readiness(claim);
-        if let Some((reason, message)) = not_installed(pod, claim, &readiness, requirement) {
-            found.add(claim, Verdict::Defer, reason, message);
+        let readiness = readiness(matched);
+        if found.not_installed(matched, &readiness) {
             continue;
         }
-        let mut message = refusal::not_meshed(pod, requirement.namespace, claim, &flaw);
-        message.push_str(&refusal::see_logs(pod, claim, &readiness));
-        found.add(claim, Verdict::Deny, reason(&flaw), message);
+        let mut message = refusal::not_injected(pod, requirement.namespace, matched, &flaw);
+        message.push_str(&refusal::see_logs(pod, matched, &readiness));
+        found.add(matched, Verdict::Deny, reason(&flaw), message);
     }
     found.decision(Verdict::Admit, Reason::SidecarPresent, Edit::Keep)
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::of;
-use crate::decision::pod::PodView;
 use crate::decision::reason::Reason;
 use crate::injector::Injectors;
+use crate::view::pod::PodView;
 
 const KUBELET: &[&str] = &["system:nodes", "system:authenticated"];
 const PERSON: &[&str] = &["system:authenticated", "system:masters"];

@@ -1,108 +1,107 @@
-//! What gate and check have in common: what blocks, in the order of the configuration, and what
-//! only warns.
+//! What gate and check have in common: what blocks a pod, in the order of the configuration, and
+//! what only warns.
 
-use crate::injector::spec::Mode;
-use crate::message;
-use crate::message::refusal;
+use crate::injector::profile::Mode;
+use crate::message::{self, refusal};
+use crate::readiness::Readiness;
+use crate::view::pod::PodView;
 
+use super::Decision;
 use super::mark::Edit;
-use super::pod::PodView;
 use super::reason::Reason;
-use super::requirement::{Claim, Requirement};
-use super::{Decision, Readiness, Verdict};
-
-/// The same from gate and check, so that nobody is told for ever to fix a pod for an injector
-/// that is not there.
-pub(super) fn not_installed(
-    pod: &PodView<'_>,
-    claim: &Claim<'_>,
-    readiness: &Readiness<'_>,
-    requirement: &Requirement<'_>,
-) -> Option<(Reason, String)> {
-    let namespace = requirement.namespace;
-    match readiness {
-        Readiness::Usable(_) | Readiness::NotUsable(_) => None,
-        Readiness::NotInstalled => Some((
-            Reason::InjectorNotInstalled,
-            refusal::not_installed(pod, namespace, claim),
-        )),
-        Readiness::NoInstance => {
-            let reason = Reason::NoInjectorForRevision;
-            Some((reason, refusal::no_instance(pod, namespace, claim)))
-        }
-    }
-}
+use super::requirement::{Requirement, RuleMatch};
+use super::verdict::Verdict;
 
 /// Collects what blocks a pod.
 pub(super) struct Findings<'r, 'a> {
-    pod: &'r PodView<'r>,
-    requirement: &'r Requirement<'a>,
+    pub(super) pod: &'r PodView<'r>,
+    pub(super) requirement: &'r Requirement<'a>,
+    /// The first injector that blocks: it decides.
     blocking: Option<(Verdict, Reason, &'a str, String)>,
+    /// Others that block in the same way, for the end of the message.
     also_blocking: Vec<&'a str>,
+    /// The first injector that would block, but for mode `warn`.
     warned: Option<(Reason, &'a str)>,
     warnings: Vec<String>,
 }
 
 impl<'r, 'a> Findings<'r, 'a> {
+    /// Begins with the rules' own warnings, and with values that an injector does not know. These
+    /// are a firm refusal, whatever the pod holds: the injector would pass the pod by, so that it
+    /// could never be admitted (case 25).
     pub(super) fn new(pod: &'r PodView<'r>, requirement: &'r Requirement<'a>) -> Self {
-        let warnings = requirement
-            .warnings
-            .iter()
-            .filter_map(message::warning)
-            .collect();
-        Self {
+        let warnings = requirement.warnings.iter().filter_map(message::warning);
+        let mut found = Self {
             pod,
             requirement,
             blocking: None,
             also_blocking: Vec::new(),
             warned: None,
-            warnings,
+            warnings: warnings.collect(),
+        };
+        let invalid = requirement.matches.iter().filter(|one| one.is_invalid());
+        for matched in invalid {
+            let message = refusal::invalid(pod, requirement.namespace, matched);
+            found.add(matched, Verdict::Deny, Reason::InvalidValue, message);
         }
+        found
     }
 
-    /// A value that an injector does not know is a firm refusal, whatever the pod holds: the
-    /// injector would pass it by, so that it could never be admitted (case 25).
-    pub(super) fn invalid_values(&mut self) {
-        for claim in self
-            .requirement
-            .claims
-            .iter()
-            .filter(|claim| claim.is_invalid())
-        {
-            let message = refusal::invalid(self.pod, self.requirement.namespace, claim);
-            self.add(claim, Verdict::Deny, Reason::InvalidValue, message);
-        }
+    /// Notes that an injector, or the copy that is meant, is not in the cluster; true if that is
+    /// so. Gate and check say the same, or one of them would tell people for ever to fix a pod for
+    /// an injector that is not there.
+    pub(super) fn not_installed(
+        &mut self,
+        matched: &RuleMatch<'a>,
+        readiness: &Readiness<'_>,
+    ) -> bool {
+        let (pod, namespace) = (self.pod, self.requirement.namespace);
+        let (reason, message) = match readiness {
+            Readiness::Usable(_) | Readiness::NotUsable(_) => return false,
+            Readiness::NotInstalled => {
+                let message = refusal::not_installed(pod, namespace, matched);
+                (Reason::InjectorNotInstalled, message)
+            }
+            Readiness::NoInstance => {
+                let message = refusal::no_instance(pod, namespace, matched);
+                (Reason::NoInjectorForRevision, message)
+            }
+        };
+        self.add(matched, Verdict::Defer, reason, message);
+        true
     }
 
     pub(super) fn add(
         &mut self,
-        claim: &Claim<'a>,
+        matched: &RuleMatch<'a>,
         verdict: Verdict,
         reason: Reason,
         message: String,
     ) {
-        if claim.mode() == Mode::Warn {
-            let warning = message::would_refuse(claim.name(), &message);
+        let name = matched.name();
+        if matched.mode() == Mode::Warn {
+            let warning = message::would_refuse(name, &message);
             self.warnings.push(message::bounded(warning));
-            self.warned = self.warned.or_else(|| Some((reason, claim.name())));
+            self.warned.get_or_insert((reason, name));
             return;
         }
         match &self.blocking {
-            None => self.blocking = Some((verdict, reason, claim.name(), message)),
-            // A temporary obstacle says nothing to somebody who must correct the pod.
-            Some((first, ..)) if *first == verdict => self.also_blocking.push(claim.name()),
+            None => self.blocking = Some((verdict, reason, name, message)),
+            // That an injector is not ready yet is no news to an author who must correct the pod.
+            Some((first, ..)) if *first == verdict => self.also_blocking.push(name),
             Some(_) => {}
         }
     }
 
     /// The decision; the arguments are for a pod that nothing blocks.
     pub(super) fn decision(self, verdict: Verdict, reason: Reason, mark: Edit) -> Decision<'a> {
-        let claims = &self.requirement.claims;
-        let required: Vec<&str> = claims.iter().map(Claim::name).collect();
-        let first = required.first().copied();
+        let matches = &self.requirement.matches;
+        let required: Vec<&str> = matches.iter().map(RuleMatch::name).collect();
         let base = Decision {
-            warnings: self.warnings,
+            verdict,
+            injector: required.first().copied(),
             required,
+            warnings: self.warnings,
             mark,
             ..Decision::admit(reason)
         };
@@ -128,22 +127,17 @@ impl<'r, 'a> Findings<'r, 'a> {
                 ..base
             };
         }
-        if claims.is_empty() {
-            let opted_out = self.requirement.opted_out;
-            let reason = if opted_out {
-                Reason::PodOptOut
-            } else {
-                Reason::NotRequired
-            };
-            return Decision {
-                reason,
-                verdict: Verdict::Admit,
-                ..base
-            };
+        if !matches.is_empty() {
+            return base;
         }
+        let reason = if self.requirement.opted_out {
+            Reason::PodOptOut
+        } else {
+            Reason::NotRequired
+        };
         Decision {
-            verdict,
-            injector: first,
+            verdict: Verdict::Admit,
+            reason,
             ..base
         }
     }

@@ -1,49 +1,43 @@
 //! The gate: a pod is refused while a required injector is not usable, else marked.
+//!
+//! It spares the check work and tells why a pod waits. It cannot give the guarantee: an injector
+//! can go away between the gate's answer and its own (case 2).
 
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::message::refusal;
+use crate::readiness::Readiness;
+use crate::view::pod::PodView;
 
-use super::findings::{Findings, not_installed};
+use super::Decision;
+use super::findings::Findings;
+use super::injected;
 use super::mark::Edit;
-use super::meshed::{self, Meshed};
-use super::pod::PodView;
 use super::reason::Reason;
-use super::requirement::{Claim, Requirement};
-use super::{Decision, Readiness, Verdict};
+use super::requirement::{Requirement, RuleMatch};
+use super::verdict::Verdict;
 
 /// Decides on a pod that no exemption covers. `readiness` says of a required injector whether it
 /// can be tried now; it is not asked about injectors whose sidecar is there already.
 pub fn decide<'a>(
     pod: &PodView<'_>,
     requirement: &Requirement<'a>,
-    readiness: impl Fn(&Claim<'a>) -> Readiness<'a>,
+    readiness: impl Fn(&RuleMatch<'a>) -> Readiness<'a>,
 ) -> Decision<'a> {
     let mut found = Findings::new(pod, requirement);
-    found.invalid_values();
     let mut admitted = Vec::new();
-    let mut all_meshed = true;
-    for claim in requirement
-        .claims
-        .iter()
-        .filter(|claim| !claim.is_invalid())
-    {
-        let profile = &claim.injector.profile;
-        // Nothing is missing, so that the injector's state is nobody's business (case 23).
-        let is_meshed = meshed::of(profile, pod, &claim.marks) == Meshed::Yes;
-        let problem = if is_meshed {
-            None
-        } else {
-            problem(pod, claim, &readiness(claim), requirement)
-        };
-        all_meshed &= is_meshed;
-        match problem {
-            Some((reason, message)) => found.add(claim, Verdict::Defer, reason, message),
-            None if claim.mode() == Mode::Enforce => admitted.push(claim.name()),
-            None => {}
+    let mut all_injected = true;
+    for matched in requirement.valid() {
+        let flaw = injected::flaw(&matched.injector.profile, pod, &matched.values);
+        // Where nothing is missing, the injector's state does not matter (case 23).
+        let is_injected = flaw.is_none();
+        all_injected &= is_injected;
+        let blocks = !is_injected && blocks(&mut found, matched, &readiness(matched));
+        if !blocks && matched.mode() == Mode::Enforce {
+            admitted.push(matched.name());
         }
     }
-    let reason = if all_meshed {
-        Reason::AlreadyMeshed
+    let reason = if all_injected {
+        Reason::AlreadyInjected
     } else {
         Reason::InjectorReady
     };
@@ -55,22 +49,16 @@ pub fn decide<'a>(
     found.decision(verdict, reason, Edit::admitted_for(admitted))
 }
 
-/// Why the injector cannot be tried now.
-fn problem(
-    pod: &PodView<'_>,
-    claim: &Claim<'_>,
-    readiness: &Readiness<'_>,
-    requirement: &Requirement<'_>,
-) -> Option<(Reason, String)> {
-    let namespace = requirement.namespace;
-    match readiness {
-        Readiness::Usable(_) => None,
-        Readiness::NotUsable(looked) => {
-            let message = refusal::not_usable(pod, namespace, claim, looked);
-            Some((Reason::InjectorNotReady, message))
-        }
-        Readiness::NotInstalled | Readiness::NoInstance => {
-            not_installed(pod, claim, readiness, requirement)
-        }
+/// Notes why the injector cannot be tried now, if it cannot.
+fn blocks<'a>(
+    found: &mut Findings<'_, 'a>,
+    matched: &RuleMatch<'a>,
+    readiness: &Readiness<'a>,
+) -> bool {
+    if let Readiness::NotUsable(looked) = readiness {
+        let message = refusal::not_usable(found.pod, found.requirement.namespace, matched, looked);
+        found.add(matched, Verdict::Defer, Reason::InjectorNotReady, message);
+        return true;
     }
+    found.not_installed(matched, readiness)
 }

@@ -1,7 +1,7 @@
 //! What becomes of a pod: total functions over plain values.
 //!
-//! PURE: no async, no clock, no IO, no logging, and nothing of Kubernetes' client. The edges
-//! fetch, this decides, the edges answer. Imports only `injector` and, for what is told, `message`.
+//! The edges fetch, this decides, the edges answer. Gate, check, auditor and tools ask the same
+//! functions, so that no two of them can differ.
 //!
 //! The order (design section 5): [`exemption`], then [`requirement`], then [`gate`] or [`check`].
 
@@ -9,65 +9,19 @@ pub mod check;
 pub mod exemption;
 mod findings;
 pub mod gate;
-pub mod installation;
+pub mod injected;
 pub mod mark;
-pub mod meshed;
-pub mod metadata;
-pub mod namespace;
-pub mod pod;
-pub mod readiness;
 pub mod reason;
 pub mod requirement;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod verdict;
 
-use std::borrow::Cow;
-
-use self::installation::Client;
-use self::mark::Edit;
-use self::readiness::Tally;
-use self::reason::Reason;
-use crate::injector::profile::ServiceName;
 use crate::message;
 
-/// What the answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verdict {
-    /// Allowed; nothing is required, or it is there already (check).
-    Admit,
-    /// Allowed and marked.
-    Mark,
-    /// Allowed, although an injector in mode `warn` would have refused it.
-    Warn,
-    /// Temporary refusal, 503 `ServiceUnavailable`: waiting helps.
-    Defer,
-    /// Firm refusal, 403 `Forbidden`: waiting does not help.
-    Deny,
-    /// The object cannot be read as a pod: a refusal with code 400.
-    Unreadable,
-}
-
-impl Verdict {
-    /// As metrics, logs and audit annotations spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Admit => "admit",
-            Self::Mark => "mark",
-            Self::Warn => "warn",
-            Self::Defer => "defer",
-            Self::Deny => "deny",
-            Self::Unreadable => "unreadable",
-        }
-    }
-
-    /// Whether the pod may be created.
-    pub fn allows(self) -> bool {
-        match self {
-            Self::Admit | Self::Mark | Self::Warn => true,
-            Self::Defer | Self::Deny | Self::Unreadable => false,
-        }
-    }
-}
+use self::mark::Edit;
+use self::reason::Reason;
+use self::verdict::Verdict;
 
 /// A verdict with all that is said about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,41 +91,4 @@ impl Decision<'_> {
         let message = message::unreadable(why);
         Self::refuse(Verdict::Unreadable, Reason::UnreadableObject, message)
     }
-}
-
-/// Whether an injector can be tried now, and what was looked at. "Ready" is permission to try,
-/// not a promise: the check decides (case 2).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readiness<'a> {
-    /// Enough usable endpoints, a probe that got through, or assumed.
-    Usable(Looked<'a>),
-    /// It cannot be tried now.
-    NotUsable(Looked<'a>),
-    /// No webhook entry of it in the cluster.
-    NotInstalled,
-    /// No webhook configuration carries the instance.
-    NoInstance,
-}
-
-/// What was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Looked<'a> {
-    /// The endpoints of a Service.
-    Endpoints {
-        /// Which.
-        service: Cow<'a, ServiceName>,
-        /// What was counted; `None` if the Service has no slice at all.
-        tally: Option<&'a Tally>,
-        /// How a webhook entry calls it.
-        client: Option<&'a Client>,
-    },
-    /// A connection to this `host:port`; the problem, if it failed or was not tried yet.
-    Probe {
-        /// Where to.
-        target: &'a str,
-        /// What went wrong.
-        problem: Option<&'a str>,
-    },
-    /// Nothing: the profile says that it is ready.
-    Assumed,
 }

@@ -30,7 +30,7 @@ pub enum Reason {
     /// The pod opts out of what its namespace requires (case 26).
     PodOptOut,
     /// The pod arrived with the complete sidecar (case 23).
-    AlreadyMeshed,
+    AlreadyInjected,
     /// Every required injector is usable.
     InjectorReady,
     /// The final pod holds every required sidecar.
@@ -79,7 +79,7 @@ impl Reason {
         Self::OsWindows,
         Self::NotRequired,
         Self::PodOptOut,
-        Self::AlreadyMeshed,
+        Self::AlreadyInjected,
         Self::InjectorReady,
         Self::SidecarPresent,
         Self::InjectorNotReady,
@@ -113,7 +113,7 @@ impl Reason {
             Self::OsWindows => "os_windows",
             Self::NotRequired => "not_required",
             Self::PodOptOut => "pod_opt_out",
-            Self::AlreadyMeshed => "already_meshed",
+            Self::AlreadyInjected => "already_injected",
             Self::InjectorReady => "injector_ready",
             Self::SidecarPresent => "sidecar_present",
             Self::InjectorNotReady => "injector_not_ready",

@@ -1,13 +1,12 @@
 //! Which injectors a pod needs, and by which rule: one total function for the gate, the check,
 //! the auditor and the tools. There is no second copy of the rules.
 
-use crate::injector::keys::{Marks, NO_NAMESPACE_MARKS};
-use crate::injector::rule::Rule;
-use crate::injector::spec::{MAX_INJECTORS, Mode, Outcome};
-use crate::injector::{Injector, Injectors};
-
-use super::namespace::NamespaceView;
-use super::pod::PodView;
+use crate::injector::profile::Mode;
+use crate::injector::rule::{Outcome, Rule};
+use crate::injector::values::{KeyValues, NO_NAMESPACE_VALUES};
+use crate::injector::{Injector, Injectors, MAX_INJECTORS};
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
 
 /// What the rules say of one pod in one namespace.
 #[derive(Debug)]
@@ -16,29 +15,30 @@ pub struct Requirement<'a> {
     pub namespace: &'a str,
     /// Injectors that are required, or whose keys hold values they do not know; in the order of
     /// the configuration.
-    pub claims: Vec<Claim<'a>>,
-    /// Rules that decided and have something to say, whatever they decided.
-    pub warnings: Vec<Warning<'a>>,
-    /// True if the pod opts out of an injector that its namespace requires.
+    pub matches: Vec<RuleMatch<'a>>,
+    /// Rules that decided and have a warning, whatever they decided.
+    pub warnings: Vec<RuleMatch<'a>>,
+    /// True if the pod opts out of an injector that its namespace requires (case 26).
     pub opted_out: bool,
 }
 
 /// One injector and the rule that decided on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Claim<'a> {
+pub struct RuleMatch<'a> {
     /// The injector's number in the configuration, from 0.
     pub number: usize,
-    /// The injector.
+    /// Whose rule it is.
     pub injector: &'a Injector,
-    /// The rule.
+    /// The first rule whose terms all hold.
     pub rule: &'a Rule,
     /// The values that the rule saw.
-    pub marks: Marks<'a>,
-    /// Somebody lets pods pass without it for now, as though its mode were `warn`.
+    pub values: KeyValues<'a>,
+    /// An administrator suspended enforcement: pods pass without the injector for now, as though
+    /// its mode were `warn`.
     pub is_waived: bool,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> RuleMatch<'a> {
     /// The name of the injector.
     pub fn name(&self) -> &'a str {
         &self.injector.profile.name
@@ -46,9 +46,10 @@ impl<'a> Claim<'a> {
 
     /// What the injector's absence means now.
     pub fn mode(&self) -> Mode {
-        match self.is_waived {
-            true => Mode::Warn,
-            false => self.injector.profile.mode,
+        if self.is_waived {
+            Mode::Warn
+        } else {
+            self.injector.profile.mode
         }
     }
 
@@ -59,19 +60,22 @@ impl<'a> Claim<'a> {
 
     /// The copy of the injector that is meant, if it has copies.
     pub fn instance(&self) -> Option<&'a str> {
-        self.rule.instance(&self.marks)
+        self.rule.instance(&self.values)
     }
 }
 
-/// A text to give with the answer.
-#[derive(Debug, Clone, Copy)]
-pub struct Warning<'a> {
-    /// The injector.
-    pub injector: &'a Injector,
-    /// The rule.
-    pub rule: &'a Rule,
-    /// The values that the rule saw.
-    pub marks: Marks<'a>,
+impl<'a> Requirement<'a> {
+    /// The injectors that are required, by values that they know.
+    pub(super) fn valid(&self) -> impl Iterator<Item = &RuleMatch<'a>> {
+        self.matches.iter().filter(|matched| !matched.is_invalid())
+    }
+
+    /// Lets pods pass without the injectors for which enforcement is suspended.
+    pub fn waive(&mut self, is_waived: impl Fn(&str) -> bool) {
+        for matched in &mut self.matches {
+            matched.is_waived = is_waived(matched.name());
+        }
+    }
 }
 
 /// Asks the rules of every injector about a pod that no exemption covers.
@@ -82,15 +86,19 @@ pub fn of<'a>(
 ) -> Requirement<'a> {
     let mut requirement = Requirement {
         namespace: &namespace.name,
-        claims: Vec::new(),
+        matches: Vec::new(),
         warnings: Vec::new(),
         opted_out: false,
     };
-    for claim in decisions(pod, namespace, injectors) {
-        requirement.add(claim);
-        requirement.opted_out |= claim.rule.then == Outcome::NotRequired
-            && claim.rule.is_asked_by_pod()
-            && opts_out(&claim, namespace, injectors);
+    for matched in decisions(pod, namespace, injectors) {
+        if matched.rule.warn.is_some() {
+            requirement.warnings.push(matched);
+        }
+        if matched.rule.then != Outcome::NotRequired {
+            requirement.matches.push(matched);
+        } else if matched.rule.is_asked_by_pod() {
+            requirement.opted_out |= opts_out(&matched, namespace, injectors);
+        }
     }
     requirement
 }
@@ -101,100 +109,74 @@ pub fn decisions<'a>(
     pod: &'a PodView<'a>,
     namespace: &'a NamespaceView,
     injectors: &'a Injectors,
-) -> impl Iterator<Item = Claim<'a>> {
-    let marks = Marks {
-        pod: &pod.marks,
-        namespace: &namespace.marks,
+) -> impl Iterator<Item = RuleMatch<'a>> {
+    let values = KeyValues {
+        pod: &pod.values,
+        namespace: &namespace.values,
     };
     let mut touched = Touched::default();
-    marks.readers(injectors.keys(), |number| touched.insert(number));
+    for number in injectors.keys().readers(&values) {
+        touched.insert(number);
+    }
     let acts = |(_, injector): &(usize, &Injector)| {
         injector.is_looked_at() && injector.profile.namespaces.contains(&namespace.name)
     };
-    injectors
-        .iter()
-        .enumerate()
-        .filter(acts)
-        .filter_map(move |(number, injector)| {
-            let rule = if touched.contains(number) || is_own(injector, namespace) {
-                decide(injector, marks, is_own(injector, namespace))
-            } else {
-                injector.idle_match()
-            };
-            Some(Claim {
-                number,
-                injector,
-                rule: rule?,
-                marks,
-                is_waived: false,
-            })
+    let acting = injectors.iter().enumerate().filter(acts);
+    acting.filter_map(move |(number, injector)| {
+        let is_own = is_own(injector, namespace);
+        let rule = if touched.contains(number) || is_own {
+            decide(injector, values, is_own)
+        } else {
+            injector.idle_match()
+        };
+        Some(RuleMatch {
+            number,
+            injector,
+            rule: rule?,
+            values,
+            is_waived: false,
         })
+    })
 }
 
 fn is_own(injector: &Injector, namespace: &NamespaceView) -> bool {
     *injector.profile.service.namespace == *namespace.name
 }
 
-impl<'a> Requirement<'a> {
-    /// Lets pods pass without the injectors of which this is true: their glass is broken.
-    pub fn waive(&mut self, is_waived: impl Fn(&str) -> bool) {
-        for claim in &mut self.claims {
-            claim.is_waived = is_waived(claim.name());
-        }
-    }
-
-    fn add(&mut self, claim: Claim<'a>) {
-        let Claim {
-            injector,
-            rule,
-            marks,
-            ..
-        } = claim;
-        if rule.warn.is_some() {
-            self.warnings.push(Warning {
-                injector,
-                rule,
-                marks,
-            });
-        }
-        if rule.then != Outcome::NotRequired {
-            self.claims.push(claim);
-        }
-    }
-}
-
 /// The rule that decides. In an injector's own namespace only what the pod itself says can
-/// require it, or meshgate and the injector could wait for each other (design section 7): marks
-/// of the namespace ask for nothing. They still say who injects a pod that asks, or that nobody
-/// does.
-fn decide<'a>(injector: &'a Injector, marks: Marks<'a>, is_own: bool) -> Option<&'a Rule> {
+/// require it, or meshgate and the injector could wait for each other (design section 7): the
+/// namespace asks for nothing there. It still says which copy injects a pod that asks, or that
+/// none does.
+fn decide<'a>(injector: &'a Injector, values: KeyValues<'a>, is_own: bool) -> Option<&'a Rule> {
     if !is_own {
-        return injector.first_match(&marks);
+        return injector.first_match(&values);
     }
-    let unmarked = Marks {
-        namespace: &NO_NAMESPACE_MARKS,
-        ..marks
+    let of_pod = KeyValues {
+        namespace: &NO_NAMESPACE_VALUES,
+        ..values
     };
-    let asked = injector.first_match(&unmarked)?;
+    let asked = injector.first_match(&of_pod)?;
     if asked.then == Outcome::NotRequired {
         return Some(asked);
     }
-    let marked = injector.first_match(&marks);
-    match marked.map(|rule| rule.then) {
-        Some(Outcome::NotRequired) => marked,
+    let of_both = injector.first_match(&values);
+    match of_both.map(|rule| rule.then) {
+        Some(Outcome::NotRequired) => of_both,
         _ if !asked.is_asked_by_pod() => None,
-        Some(Outcome::Required) if asked.then == Outcome::Required => marked,
+        Some(Outcome::Required) if asked.then == Outcome::Required => of_both,
         Some(Outcome::Required | Outcome::Invalid) | None => Some(asked),
     }
 }
 
-/// Whether the same pod without any keys would have to hold the sidecar.
-fn opts_out(claim: &Claim<'_>, namespace: &NamespaceView, injectors: &Injectors) -> bool {
-    let silent = Marks {
-        pod: &injectors.keys().pod_marks(),
-        ..claim.marks
+/// Whether the same pod without any keys would have to hold the sidecar: only then does it opt out
+/// of anything.
+fn opts_out(matched: &RuleMatch<'_>, namespace: &NamespaceView, injectors: &Injectors) -> bool {
+    let silent = KeyValues {
+        pod: &injectors.keys().pod_values(),
+        ..matched.values
     };
-    let without = decide(claim.injector, silent, is_own(claim.injector, namespace));
+    let is_own = is_own(matched.injector, namespace);
+    let without = decide(matched.injector, silent, is_own);
     without.is_some_and(|rule| rule.then == Outcome::Required)
 }
 

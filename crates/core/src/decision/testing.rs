@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::namespace::NamespaceView;
-use super::pod::PodView;
-use super::requirement::{self, Claim};
-use super::{Decision, Readiness, check, gate};
 use crate::injector::Injectors;
+use crate::readiness::Readiness;
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
+
+use super::requirement::{self, RuleMatch};
+use super::{Decision, check, gate};
 
 /// Texts by key.
 pub(crate) type Map<'m> = &'m [(&'m str, &'m str)];
@@ -66,7 +68,7 @@ pub(crate) fn decide<'a>(
 ) {
     let pod = PodView::read(pod, injectors.keys()).unwrap();
     let requirement = requirement::of(&pod, namespace, injectors);
-    let readiness = |claim: &Claim<'_>| readiness(claim.name());
+    let readiness = |matched: &RuleMatch<'_>| readiness(matched.name());
     look(&match hook {
         Hook::Gate => gate::decide(&pod, &requirement, readiness),
         Hook::Check => check::decide(&pod, &requirement, readiness),

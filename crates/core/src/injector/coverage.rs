@@ -15,7 +15,7 @@ type Allowed<'r> = BTreeMap<&'r Key, Vec<bool>>;
 
 /// Why a rule can never decide, or decides on a value that may be absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(crate) enum Flaw {
     /// No value of the key passes all terms on it.
     Contradiction(Key),
     /// The rule with this number decides before it, always.
@@ -25,7 +25,7 @@ pub(super) enum Flaw {
 }
 
 /// The first rule that is flawed (by index), if any.
-pub(super) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
+pub(crate) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
     let samples = samples(rules);
     let sets: Vec<_> = rules
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
 }
 
 /// Whether terms contradict each other: the key on which they do.
-pub(super) fn contradiction(terms: &[Term]) -> Option<Key> {
+pub(crate) fn contradiction(terms: &[Term]) -> Option<Key> {
     let samples = samples_of(terms);
     let set = allowed(terms, &samples);
     set.iter()

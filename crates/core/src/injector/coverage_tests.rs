@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::{Flaw, first_flaw};
 use crate::injector::Injectors;
-use crate::injector::keys::{Keys, Marks, NO_NAMESPACE_MARKS, PodMarks};
-use crate::injector::rule::{InstanceSource, Key, Place, Rule, Term, Test, Values};
-use crate::injector::spec::Outcome;
+use crate::injector::keys::Keys;
+use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test, Values};
+use crate::injector::values::{KeyValues, NO_NAMESPACE_VALUES, PodValues};
 
 const KEYS: [&str; 2] = ["a", "b"];
 /// Every spelling of the texts that rules below can name, and two that they cannot.
@@ -76,12 +76,12 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
 }
 
 /// All combinations of values, absent included.
-fn worlds() -> Vec<PodMarks<'static>> {
+fn worlds() -> Vec<PodValues<'static>> {
     let keys = keys();
     let samples = || std::iter::once(None).chain(VALUES.into_iter().map(Some));
     let mut worlds = Vec::new();
     for (a, b) in samples().flat_map(|a| samples().map(move |b| (a, b))) {
-        let mut world = keys.pod_marks();
+        let mut world = keys.pod_values();
         for (name, value) in KEYS.into_iter().zip([a, b]) {
             if let Some(value) = value {
                 world.set(keys.slot(Place::PodAnnotation, name).unwrap(), value.into());
@@ -92,10 +92,10 @@ fn worlds() -> Vec<PodMarks<'static>> {
     worlds
 }
 
-fn holds(rule: &Rule, world: &PodMarks<'_>) -> bool {
-    rule.matches(&Marks {
+fn holds(rule: &Rule, world: &PodValues<'_>) -> bool {
+    rule.matches(&KeyValues {
         pod: world,
-        namespace: &NO_NAMESPACE_MARKS,
+        namespace: &NO_NAMESPACE_VALUES,
     })
 }
 
@@ -141,7 +141,7 @@ proptest! {
 fn parse(rules: &str) -> Result<(), String> {
     let head = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n- name: x\n  \
                 webhook: x.example.com\n  service: {namespace: x, name: x}\n  options: {extra: true}\n  \
-                meshed: [{sidecar: x}]\n  rules:\n";
+                injected: [{sidecar: x}]\n  rules:\n";
     let text = format!("{head}{rules}");
     let read = Injectors::from_yaml("c.yaml", text.as_bytes());
     read.map(|_| ()).map_err(|error| error.to_string())

@@ -1,55 +1,89 @@
-//! `Profile`: what is known about one injector. A value that exists was checked.
+//! `Profile`: what meshgate knows about one injector. `config` makes profiles and nothing else
+//! does, so that a value that exists was checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::rule::{Key, Rule, Term};
-use super::spec::{Mode, ReadinessSource, Repair};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-/// What is known about one injector.
+use super::rule::{Key, Rule, Term};
+
+/// Stands for the instance in the names of [`Instances`]' fallback.
+pub const INSTANCE: &str = "{instance}";
+
+/// What meshgate knows about one injector.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Name in messages, marks and metrics: `[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?`.
+    /// Name in messages, marks and metrics: `[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?`. It becomes part of
+    /// label values and of names of webhook entries, hence the alphabet.
     pub name: String,
     /// What becomes of a pod that would be refused.
     pub mode: Mode,
-    /// Its entry in webhook configurations; only `instances` are looked for without one.
+    /// Its entry in webhook configurations. `None` only with `instances`, whose labels tell whose a
+    /// configuration is.
     pub webhook: Option<WebhookName>,
-    /// Path of that entry.
+    /// Path of that entry, where injectors share a name for it.
     pub path: Option<String>,
     /// The Service that injects, unless a webhook entry names another. Its namespace is the
     /// injector's own, where only pod-level opt-in counts.
     pub service: ServiceName,
-    /// Set if there may be several copies.
+    /// Set if a cluster may hold several copies (Istio's revisions, case 31).
     pub instances: Option<Instances>,
-    /// Switches and their values.
+    /// Settings of the injector on which its rules depend, on or off.
     pub options: BTreeMap<String, bool>,
-    /// Where it acts.
+    /// Where the injector acts.
     pub namespaces: NamespaceScope,
-    /// Who requires it. Never empty.
+    /// Which pods require it: the first rule that matches decides. Never empty.
     pub rules: Vec<Rule>,
-    /// What a pod holds once it was at work. Never empty.
-    pub meshed: Vec<MeshedSet>,
-    /// Names of containers that make it pass a pod by.
+    /// What a pod holds that it injected: any one of these sets. Never empty.
+    pub injected: Vec<InjectedSet>,
+    /// Names of containers for which it passes a pod by.
     pub skips: Vec<String>,
     /// The init container that fails where the node's network plugin was late.
     pub validator: Option<Validator>,
     /// Its network plugin on each node.
     pub cni: Option<Cni>,
-    /// Usable endpoints wanted, 1 or more.
+    /// Usable endpoints that the gate waits for, 1 or more.
     pub minimum: u32,
-    /// How it is known that it can be called.
+    /// How meshgate finds out whether the injector can be called.
     pub readiness: ReadinessSource,
     /// One more sentence for refusals by the check.
     pub hint: Option<String>,
 }
 
+/// What becomes of a pod that would be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// It is refused.
+    #[default]
+    Enforce,
+    /// It is admitted with a warning and counted: for adoption.
+    Warn,
+    /// The injector is not looked at.
+    Disabled,
+}
+
+/// How it is known that an injector can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReadinessSource {
+    /// By the EndpointSlices of its Service.
+    #[default]
+    Endpoints,
+    /// By connecting to it: for injectors behind a URL or an ExternalName Service.
+    Probe,
+    /// Not at all: the check alone decides.
+    Assumed,
+}
+
 /// A Service by namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceName {
-    /// Its namespace.
+    /// Where it is.
     pub namespace: String,
-    /// Its name.
+    /// Unique there.
     pub name: String,
 }
 
@@ -61,7 +95,7 @@ impl fmt::Display for ServiceName {
 
 /// Name of a webhook entry: `linkerd-proxy-injector.linkerd.io`, or `*` and how it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookName(pub(super) String);
+pub struct WebhookName(pub(crate) String);
 
 impl WebhookName {
     /// Whether an entry of that name is meant.
@@ -83,25 +117,19 @@ impl WebhookName {
 pub struct Instances {
     /// Labels of webhook configurations whose value is the instance; earlier ones win.
     pub webhook_labels: Vec<String>,
-    fallback: ServiceName,
+    /// [`INSTANCE`] stands for the instance in it.
+    pub(crate) fallback: ServiceName,
 }
 
 /// The instance that falls back to the profile's own Service.
 pub const DEFAULT_INSTANCE: &str = "default";
 
 impl Instances {
-    pub(super) fn new(webhook_labels: Vec<String>, fallback: ServiceName) -> Self {
-        Self {
-            webhook_labels,
-            fallback,
-        }
-    }
-
     /// The usual name of an instance's Service, for where nothing better is known.
     pub fn fallback(&self, instance: &str) -> ServiceName {
         ServiceName {
-            namespace: self.fallback.namespace.replace("{instance}", instance),
-            name: self.fallback.name.replace("{instance}", instance),
+            namespace: self.fallback.namespace.replace(INSTANCE, instance),
+            name: self.fallback.name.replace(INSTANCE, instance),
         }
     }
 }
@@ -125,8 +153,8 @@ impl NamespaceScope {
 
 /// One way in which a pod can hold the sidecar: all of it must be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MeshedSet {
-    /// The switch it depends on.
+pub struct InjectedSet {
+    /// It counts only while this option is on.
     pub option: Option<String>,
     /// It counts only for pods on which all of these hold.
     pub when: Vec<Term>,
@@ -169,12 +197,23 @@ impl fmt::Display for ContainerName {
 /// The init container that fails where the node's network plugin was late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validator {
-    /// Its name.
+    /// Its name in the pod.
     pub container: String,
-    /// The exit code that says so.
+    /// The exit code by which it reports a late plugin; others are faults of their own.
     pub exit_code: i32,
     /// Whether meshgate replaces such pods.
     pub repair: Repair,
+}
+
+/// Whether meshgate replaces pods that are stuck in their network validator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Repair {
+    /// It does.
+    #[default]
+    Enabled,
+    /// It does not.
+    Disabled,
 }
 
 /// The injector's network plugin on each node.
@@ -189,13 +228,13 @@ pub struct Cni {
 }
 
 impl Profile {
-    /// Whether a switch is on. Rules and sets name only switches that exist.
+    /// Whether an option is on, or none is named. Rules and sets name only options that exist.
     pub fn is_on(&self, option: Option<&str>) -> bool {
         option.is_none_or(|name| self.options.get(name).copied().unwrap_or(false))
     }
 
-    /// All values of a key that the rules name, each once, less the empty one: what a refusal of a
-    /// value that the injector does not know offers instead.
+    /// All values of a key that the rules name, each once, less the empty one: a refusal of a value
+    /// that the injector does not know offers these instead (case 25).
     pub fn accepted_values(&self, key: &Key) -> Vec<&str> {
         let terms = self.rules.iter().flat_map(|rule| &rule.when);
         let values = terms

@@ -1,13 +1,16 @@
 //! Rules: which keys on a pod and its namespace say that an injector is required.
 //!
-//! The first rule whose terms all hold decides. Evaluated here; described in words by
-//! `message`.
+//! The first rule whose terms all hold decides. This file evaluates them; `message` puts them in
+//! words and `render` into CEL.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::keys::{Marks, Slot};
-use super::spec::Outcome;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::values::{KeyValues, Slot};
+use crate::text::shown;
 
 /// Where a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,7 +26,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// All places, in the order of their discriminants.
+    /// In the order of their discriminants, by which `Keys` numbers its lists.
     pub const ALL: [Self; 4] = [
         Self::PodLabel,
         Self::PodAnnotation,
@@ -36,23 +39,21 @@ impl Place {
         matches!(self, Self::PodLabel | Self::PodAnnotation)
     }
 
+    /// Labels have a smaller alphabet than annotations, and namespaces can be selected by them.
+    pub fn is_label(self) -> bool {
+        matches!(self, Self::PodLabel | Self::NamespaceLabel)
+    }
+
     /// `label` or `annotation`.
     pub fn noun(self) -> &'static str {
-        match self {
-            Self::PodLabel | Self::NamespaceLabel => "label",
-            Self::PodAnnotation | Self::NamespaceAnnotation => "annotation",
+        if self.is_label() {
+            "label"
+        } else {
+            "annotation"
         }
     }
 
-    /// `a label` or `an annotation`.
-    pub fn noun_with_article(self) -> &'static str {
-        match self {
-            Self::PodLabel | Self::NamespaceLabel => "a label",
-            Self::PodAnnotation | Self::NamespaceAnnotation => "an annotation",
-        }
-    }
-
-    /// As the format spells it.
+    /// The field of a term in a configuration.
     pub fn field(self) -> &'static str {
         match self {
             Self::PodLabel => "podLabel",
@@ -66,9 +67,9 @@ impl Place {
 /// A key on the pod or its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Where it is.
+    /// On which of the two, and in which map.
     pub place: Place,
-    /// Its name, `linkerd.io/inject`.
+    /// `linkerd.io/inject`, with its domain.
     pub name: String,
 }
 
@@ -81,14 +82,14 @@ impl fmt::Display for Key {
 /// Values of a term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
-    /// In the order in which they were written.
+    /// In the order in which they were written: a refusal offers them so.
     pub list: Vec<String>,
-    /// Compare without case (ASCII).
+    /// Compare without ASCII case, as injectors do that fold the value before they look at it.
     pub fold: bool,
 }
 
 impl Values {
-    /// True if `value` is one of them.
+    /// Whether `value` is one of them.
     pub fn contain(&self, value: &str) -> bool {
         if self.fold {
             self.list.iter().any(|one| one.eq_ignore_ascii_case(value))
@@ -122,7 +123,7 @@ impl Test {
         }
     }
 
-    /// True if the key must be there for the test to pass.
+    /// Whether the key must be there for the test to pass.
     pub fn is_positive(&self) -> bool {
         matches!(self, Self::In(_) | Self::Exists)
     }
@@ -136,26 +137,26 @@ impl Test {
     }
 }
 
-/// One key and one test.
+/// One test of the value of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// The key.
+    /// Whose value is tested.
     pub key: Key,
-    /// The test.
+    /// What the value must be.
     pub test: Test,
-    /// Where [`Marks`] keep the key's value.
-    pub(super) slot: Slot,
+    /// Where [`KeyValues`] keep it.
+    pub(crate) slot: Slot,
 }
 
 impl Term {
     /// Whether the term holds.
-    pub fn holds(&self, marks: &Marks<'_>) -> bool {
-        self.test.passes(self.value(marks))
+    pub fn holds(&self, values: &KeyValues<'_>) -> bool {
+        self.test.passes(self.value(values))
     }
 
     /// The value that the key has.
-    pub fn value<'m>(&self, marks: &Marks<'m>) -> Option<&'m str> {
-        marks.get(self.slot)
+    pub fn value<'m>(&self, values: &KeyValues<'m>) -> Option<&'m str> {
+        values.get(self.slot)
     }
 }
 
@@ -166,25 +167,38 @@ pub enum InstanceSource {
     Constant(String),
     /// The value of a key that the rule's terms require to be there.
     Key {
-        /// The key.
+        /// Whose value names the copy.
         key: Key,
-        /// Where [`Marks`] keep its value.
+        /// Where [`KeyValues`] keep it.
         slot: Slot,
     },
+}
+
+/// What a rule decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// The pod needs the sidecar.
+    Required,
+    /// It does not.
+    NotRequired,
+    /// The value has no meaning to the injector: the pod is refused, waiting does not help.
+    Invalid,
 }
 
 /// One rule of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Its place in the profile, from 1; rules that are switched off count too.
+    /// Counted from 1 in the profile; rules that are switched off count too, so that a number in a
+    /// message is that of the file.
     pub number: usize,
-    /// The switch it depends on.
+    /// The rule counts only while this option of the profile is on.
     pub option: Option<String>,
-    /// Terms that must all hold.
+    /// Terms that must all hold. Empty only behind an option.
     pub when: Vec<Term>,
-    /// What follows.
+    /// What the rule decides if they do.
     pub then: Outcome,
-    /// Which copy of the injector.
+    /// Set where the profile has copies and the rule requires the injector.
     pub instance: Option<InstanceSource>,
     /// The text to give with the answer, `{value}` not yet replaced.
     pub warn: Option<String>,
@@ -192,8 +206,8 @@ pub struct Rule {
 
 impl Rule {
     /// Whether all terms hold.
-    pub fn matches(&self, marks: &Marks<'_>) -> bool {
-        self.when.iter().all(|term| term.holds(marks))
+    pub fn matches(&self, values: &KeyValues<'_>) -> bool {
+        self.when.iter().all(|term| term.holds(values))
     }
 
     /// Whether it wants a key of the pod to be there: then it is the pod that asks.
@@ -204,15 +218,15 @@ impl Rule {
     }
 
     /// The copy of the injector that is meant, if the profile has copies.
-    pub fn instance<'a>(&'a self, marks: &Marks<'a>) -> Option<&'a str> {
+    pub fn instance<'a>(&'a self, values: &KeyValues<'a>) -> Option<&'a str> {
         match self.instance.as_ref()? {
             InstanceSource::Constant(name) => Some(name),
-            InstanceSource::Key { slot, .. } => marks.get(*slot),
+            InstanceSource::Key { slot, .. } => values.get(*slot),
         }
     }
 
     /// The warning, with the value that the last term met.
-    pub fn warning(&self, marks: &Marks<'_>) -> Option<Cow<'_, str>> {
+    pub fn warning(&self, values: &KeyValues<'_>) -> Option<Cow<'_, str>> {
         let text = self.warn.as_deref()?;
         if !text.contains("{value}") {
             return Some(Cow::Borrowed(text));
@@ -220,8 +234,8 @@ impl Rule {
         let value = self
             .when
             .last()
-            .and_then(|term| term.value(marks))
+            .and_then(|term| term.value(values))
             .unwrap_or_default();
-        Some(Cow::Owned(text.replace("{value}", &super::shown(value))))
+        Some(Cow::Owned(text.replace("{value}", &shown(value))))
     }
 }

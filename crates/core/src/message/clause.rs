@@ -3,7 +3,7 @@
 //!
 //! Where a clause holds a value of the pod, it is the text before and behind that value.
 
-use crate::injector::profile::{MeshedSet, Profile};
+use crate::injector::profile::{InjectedSet, Profile};
 use crate::injector::rule::{Key, Rule};
 
 /// No set of the profile counts for the pod.
@@ -51,7 +51,7 @@ pub(super) fn unknown_value(name: &str) -> String {
 }
 
 /// The pod holds nothing of the set.
-pub(super) fn missing(name: &str, set: &MeshedSet) -> String {
+pub(super) fn missing(name: &str, set: &InjectedSet) -> String {
     let wanted = match &set.sidecar {
         Some(sidecar) => format!(
             "container {sidecar} (looked for in containers, and in initContainers with restartPolicy Always)"

@@ -13,15 +13,15 @@ pub(crate) mod refusal;
 
 use std::fmt::{self, Write};
 
-use crate::injector::profile::{MeshedSet, Profile};
-use crate::injector::{one_line, shown};
-
-use crate::decision::installation::Client;
-use crate::decision::meshed;
-use crate::decision::pod::PodView;
-use crate::decision::readiness::Tally;
-use crate::decision::requirement::{Claim, Warning};
-use crate::decision::{Looked, Verdict};
+use crate::decision::injected;
+use crate::decision::requirement::RuleMatch;
+use crate::decision::verdict::Verdict;
+use crate::injector::profile::{InjectedSet, Profile};
+use crate::readiness::Looked;
+use crate::readiness::endpoints::Tally;
+use crate::readiness::installation::Client;
+use crate::text::{one_line, shown};
+use crate::view::pod::PodView;
 
 /// Longest message, in characters. An event holds 1,024 bytes of it, a condition somewhat more.
 const MAX_MESSAGE: usize = 1_000;
@@ -48,13 +48,13 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
 
 /// The terms that decided, with the values that are there: `annotation linkerd.io/inject=enabled`.
 /// Where both the pod and its namespace have a say, each term tells whose it is.
-pub fn rule_in_words(claim: &Claim<'_>) -> String {
-    words(claim, Places::WhereBothHaveASay)
+pub fn rule_in_words(matched: &RuleMatch<'_>) -> String {
+    words(matched, Places::WhereBothHaveASay)
 }
 
 /// The same, each term with whose it is: for tools.
-pub fn rule_with_places(claim: &Claim<'_>) -> String {
-    words(claim, Places::Always)
+pub fn rule_with_places(matched: &RuleMatch<'_>) -> String {
+    words(matched, Places::Always)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,9 +63,9 @@ enum Places {
     WhereBothHaveASay,
 }
 
-fn words(claim: &Claim<'_>, places: Places) -> String {
+fn words(matched: &RuleMatch<'_>, places: Places) -> String {
     let positive = || {
-        claim
+        matched
             .rule
             .when
             .iter()
@@ -75,7 +75,7 @@ fn words(claim: &Claim<'_>, places: Places) -> String {
     let is_mixed = on_pod && !positive().all(|term| term.key.place.is_on_pod());
     let mut words: Vec<String> = Vec::new();
     for term in positive() {
-        let value = shown(term.value(&claim.marks).unwrap_or_default());
+        let value = shown(term.value(&matched.values).unwrap_or_default());
         let mut word = clause::key(&term.key) + &value;
         if is_mixed || places == Places::Always {
             word.push_str(clause::whose(&term.key));
@@ -85,19 +85,23 @@ fn words(claim: &Claim<'_>, places: Places) -> String {
         }
     }
     if words.is_empty() {
-        return clause::by_default(claim.rule);
+        return clause::by_default(matched.rule);
     }
     words.join(" and ")
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled)`, or the pod does.
-fn requires(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
-    let who = if claim.rule.is_asked_by_pod() {
+fn requires(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let who = if matched.rule.is_asked_by_pod() {
         subject(pod, namespace)
     } else {
         format!("Namespace {namespace}")
     };
-    format!("{who} requires {} ({})", claim.name(), rule_in_words(claim))
+    format!(
+        "{who} requires {} ({})",
+        matched.name(),
+        rule_in_words(matched)
+    )
 }
 
 /// What becomes of the pod afterwards: a controller tries again, a person must.
@@ -157,15 +161,15 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
 }
 
 /// What a set wants, in words: `container linkerd-proxy and init container linkerd-init`.
-pub fn wanted(set: &MeshedSet) -> String {
+pub fn wanted(set: &InjectedSet) -> String {
     let sidecar = set.sidecar.iter().map(|name| format!("container {name}"));
     let init = set.init.iter().map(|name| format!("init container {name}"));
     sidecar.chain(init).collect::<Vec<_>>().join(" and ")
 }
 
 /// What the check will look for, in words: any one of the sets that apply.
-pub fn wanted_by_check(claim: &Claim<'_>) -> String {
-    let sets = meshed::applicable(&claim.injector.profile, &claim.marks);
+pub fn wanted_by_check(matched: &RuleMatch<'_>) -> String {
+    let sets = injected::applicable(&matched.injector.profile, &matched.values);
     let words: Vec<String> = sets.map(wanted).collect();
     if words.is_empty() {
         "nothing that a pod could hold".to_owned()
@@ -175,10 +179,9 @@ pub fn wanted_by_check(claim: &Claim<'_>) -> String {
 }
 
 /// A rule's warning, on one line with the injector's name.
-pub(crate) fn warning(warning: &Warning<'_>) -> Option<String> {
-    let text = warning.rule.warning(&warning.marks)?;
-    let name = &warning.injector.profile.name;
-    Some(bounded(format!("{name}: {text}")))
+pub(crate) fn warning(matched: &RuleMatch<'_>) -> Option<String> {
+    let text = matched.rule.warning(&matched.values)?;
+    Some(bounded(format!("{}: {text}", matched.name())))
 }
 
 /// What mode `warn` says in place of a refusal.

@@ -7,7 +7,7 @@
 use crate::condition::cel::{Scope, text};
 use crate::condition::{Container, Expr};
 use crate::injector::Injector;
-use crate::injector::profile::{ContainerName, MeshedSet, Profile};
+use crate::injector::profile::{ContainerName, InjectedSet, Profile};
 use crate::injector::rule::{Place, Rule, Term, Test};
 
 use super::clause;
@@ -15,7 +15,7 @@ use super::clause;
 /// Variable: the init containers that are missing where a sidecar is there.
 const INIT_MISSING: &str = "initMissing";
 
-/// Longest value of the pod that is repeated, in characters: as [`crate::injector::shown`] has it.
+/// Longest value of the pod that is repeated, in characters: as [`crate::text::shown`] has it.
 const LONGEST: usize = 63;
 
 /// Variables that the sentences share: name and expression.
@@ -154,7 +154,7 @@ fn value(term: &Term) -> String {
     }
 }
 
-/// A text that a user wrote, short and on one line: as [`crate::injector::shown`] has it, but for
+/// A text that a user wrote, short and on one line: as [`crate::text::shown`] has it, but for
 /// control characters other than line breaks and tabs.
 fn shown(value: &str) -> String {
     let [line, long] = ["\u{fffd}", "…"].map(text);
@@ -192,7 +192,7 @@ fn culprit(rule: &Rule) -> Option<&Term> {
 
 /// The sets of the profile that may count.
 fn sets(profile: &Profile) -> Vec<Set<'_>> {
-    let sets = profile.meshed.iter();
+    let sets = profile.injected.iter();
     sets.filter(|set| profile.is_on(set.option.as_deref()))
         .map(|set| Set {
             set,
@@ -206,7 +206,7 @@ fn init_missing(sets: &[Set<'_>]) -> Option<String> {
     (!lists.is_empty()).then(|| lists.join(" +\n"))
 }
 
-/// The flaw of the set that comes closest, as `decision::meshed` finds it.
+/// The flaw of the set that comes closest, as `decision::injected` finds it.
 fn problem(sets: &[Set<'_>]) -> String {
     let mut choices: Vec<String> = Vec::new();
     if init_missing(sets).is_some() {
@@ -235,7 +235,7 @@ fn problem(sets: &[Set<'_>]) -> String {
 
 /// A set of containers that a pod may hold, and the injector's name.
 struct Set<'p> {
-    set: &'p MeshedSet,
+    set: &'p InjectedSet,
     name: &'p str,
 }
 

@@ -1,12 +1,12 @@
 //! The refusals that concern one injector: what is wrong and what to do.
 
-use crate::decision::meshed::Flaw;
-use crate::decision::pod::PodView;
-use crate::decision::requirement::Claim;
-use crate::decision::{Looked, Readiness};
+use crate::decision::injected::Flaw;
+use crate::decision::requirement::RuleMatch;
 use crate::injector::profile::Profile;
 use crate::injector::rule::{Term, Test};
-use crate::injector::shown;
+use crate::readiness::{Looked, Readiness};
+use crate::text::shown;
+use crate::view::pod::PodView;
 
 use super::{clause, later, push, requires, state, subject};
 
@@ -24,11 +24,11 @@ fn windows_note(pod: &PodView<'_>) -> &'static str {
 pub(crate) fn not_usable(
     pod: &PodView<'_>,
     namespace: &str,
-    claim: &Claim<'_>,
+    matched: &RuleMatch<'_>,
     looked: &Looked<'_>,
 ) -> String {
-    let profile = &claim.injector.profile;
-    let mut text = requires(pod, namespace, claim);
+    let profile = &matched.injector.profile;
+    let mut text = requires(pod, namespace, matched);
     let (once, place) = match looked {
         Looked::Endpoints { service, .. } => {
             let once = if profile.minimum > 1 {
@@ -55,8 +55,8 @@ pub(crate) fn not_usable(
 }
 
 /// No webhook entry of the injector in the cluster.
-pub(crate) fn not_installed(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
-    let profile = &claim.injector.profile;
+pub(crate) fn not_installed(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let profile = &matched.injector.profile;
     let mut entry = match &profile.webhook {
         Some(name) => format!("an entry {}", name.as_str()),
         None => "an entry of it".to_owned(),
@@ -65,25 +65,25 @@ pub(crate) fn not_installed(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_
     if let Some(path) = &profile.path {
         push(&mut entry, format_args!(" with path {path}"));
     }
-    let requires = requires(pod, namespace, claim);
+    let requires = requires(pod, namespace, matched);
     let later = later(pod, "once it is installed, or once nothing requires it");
     format!(
         "{requires} but {} is not installed: no MutatingWebhookConfiguration has {entry}; {later}",
-        claim.name()
+        matched.name()
     )
 }
 
 /// No webhook configuration carries the instance.
-pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
-    let instance = shown(claim.instance().unwrap_or_default());
-    let labels = claim
+pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let instance = shown(matched.instance().unwrap_or_default());
+    let labels = matched
         .injector
         .profile
         .instances
         .iter()
         .flat_map(|i| &i.webhook_labels);
     let labels: Vec<String> = labels.map(|label| format!("{label}={instance}")).collect();
-    let requires = requires(pod, namespace, claim);
+    let requires = requires(pod, namespace, matched);
     let later = later(pod, "once one does");
     format!(
         "{requires} but no MutatingWebhookConfiguration carries the label {}; {later}, kubectl \
@@ -93,9 +93,9 @@ pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>)
 }
 
 /// A value that the injector does not know.
-pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> String {
-    let name = claim.name();
-    let Some(term) = culprit(claim) else {
+pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let name = matched.name();
+    let Some(term) = culprit(matched) else {
         return subject(pod, namespace) + &clause::unknown_value(name);
     };
     let who = if term.key.place.is_on_pod() {
@@ -103,31 +103,31 @@ pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, claim: &Claim<'_>) -> 
     } else {
         format!("Namespace {namespace}")
     };
-    let value = shown(term.value(&claim.marks).unwrap_or_default());
-    let unknown = clause::unknown(&claim.injector.profile, &term.key);
+    let value = shown(term.value(&matched.values).unwrap_or_default());
+    let unknown = clause::unknown(&matched.injector.profile, &term.key);
     format!("{who} has {}{value}{unknown}", clause::key(&term.key))
 }
 
 /// The term whose value is the unknown one: what is there and in none of the known values, else
 /// the last whose key is there.
-fn culprit<'a>(claim: &Claim<'a>) -> Option<&'a Term> {
-    let there = |term: &&Term| term.value(&claim.marks).is_some();
+fn culprit<'a>(matched: &RuleMatch<'a>) -> Option<&'a Term> {
+    let there = |term: &&Term| term.value(&matched.values).is_some();
     let unknown = |term: &&Term| there(term) && matches!(term.test, Test::NotIn(_));
-    let terms = &claim.rule.when;
+    let terms = &matched.rule.when;
     let last = || terms.iter().rev().find(there);
     terms.iter().find(unknown).or_else(last)
 }
 
 /// The final pod lacks what the injector adds.
-pub(crate) fn not_meshed(
+pub(crate) fn not_injected(
     pod: &PodView<'_>,
     namespace: &str,
-    claim: &Claim<'_>,
+    matched: &RuleMatch<'_>,
     flaw: &Flaw<'_>,
 ) -> String {
-    let profile = &claim.injector.profile;
-    let name = claim.name();
-    let mut text = requires(pod, namespace, claim);
+    let profile = &matched.injector.profile;
+    let name = matched.name();
+    let mut text = requires(pod, namespace, matched);
     let what = match flaw {
         Flaw::InitMissing(names) => {
             let [before, behind] = clause::INIT_MISSING;
@@ -152,14 +152,18 @@ pub(crate) fn not_meshed(
 }
 
 /// Where to look for what the injector did: where it is, not where it usually is.
-pub(crate) fn see_logs(pod: &PodView<'_>, claim: &Claim<'_>, readiness: &Readiness<'_>) -> String {
+pub(crate) fn see_logs(
+    pod: &PodView<'_>,
+    matched: &RuleMatch<'_>,
+    readiness: &Readiness<'_>,
+) -> String {
     let place = match readiness {
         Readiness::Usable(Looked::Endpoints { service, .. })
         | Readiness::NotUsable(Looked::Endpoints { service, .. }) => &service.namespace,
         Readiness::Usable(_)
         | Readiness::NotUsable(_)
         | Readiness::NotInstalled
-        | Readiness::NoInstance => &claim.injector.profile.service.namespace,
+        | Readiness::NoInstance => &matched.injector.profile.service.namespace,
     };
     clause::see_logs(place) + windows_note(pod)
 }

@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use crate::decision::installation::Client;
-use crate::decision::namespace::NamespaceView;
-use crate::decision::readiness::{Endpoint, Nodes, Slice, Tally, tally};
+use crate::decision::Decision;
 use crate::decision::testing::{Hook, decide, injectors, namespace, pod};
-use crate::decision::{Decision, Looked, Readiness, Verdict};
+use crate::decision::verdict::Verdict;
 use crate::injector::Injectors;
 use crate::injector::profile::ServiceName;
+use crate::readiness::endpoints::{Endpoint, Nodes, Slice, Tally, tally};
+use crate::readiness::installation::Client;
+use crate::readiness::{Looked, Readiness};
+use crate::view::namespace::NamespaceView;
 
 const LINKERD: (&str, &str) = ("linkerd.io/inject", "enabled");
 
@@ -507,7 +509,7 @@ fn what_is_refused_before_any_rule() {
 fn a_thousand_characters_are_enough() {
     let values: Vec<String> = (0..200).map(|number| format!("value-{number}")).collect();
     let injectors = injectors(&format!(
-        "- name: own\n  webhook: x\n  service: {{namespace: own, name: own}}\n  meshed: [{{sidecar: \
+        "- name: own\n  webhook: x\n  service: {{namespace: own, name: own}}\n  injected: [{{sidecar: \
          x}}]\n  rules:\n  - {{when: [{{podLabel: k, in: [{}]}}], then: required}}\n  - {{when: \
          [{{podLabel: k, exists: true}}], then: invalid}}\n",
         values.join(", ")

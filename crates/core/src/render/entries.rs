@@ -28,7 +28,7 @@ pub(super) struct Entry {
 /// The first part of an entry's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
-    /// One injector is concerned: its name, with a number from the second entry on.
+    /// One injector is concerned: its name, and behind that a number if it has several entries.
     One(String),
     /// Several are: a number that stays the same as long as the entry asks for the same injectors in the
     /// same namespaces.
@@ -100,9 +100,14 @@ pub(super) fn of(injectors: &[&Injector], excluded: &[&str], limits: Limits) -> 
     }
     let asking = overlays.into_iter().filter(|one| !one.asked_for.is_empty());
     let mut names = BTreeSet::new();
-    let entries = asking.map(|one| one.entry(&domain, &mut names));
+    // From the last: it is for namespaces that say most, so that users meet its name most often.
+    let mut list: Vec<Entry> = asking
+        .rev()
+        .map(|one| one.entry(&domain, &mut names))
+        .collect();
+    list.reverse();
     Entries {
-        list: entries.collect(),
+        list,
         notes: parts.iter().filter_map(Part::note).collect(),
         domain,
     }

@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 
 use crate::injector::coverage;
+use crate::injector::rule::Outcome;
 use crate::injector::rule::{Place, Rule, Term};
-use crate::injector::spec::Outcome;
 use crate::injector::{Injector, Injectors};
 
 use crate::condition::Expr;

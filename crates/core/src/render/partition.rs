@@ -29,8 +29,8 @@ use crate::condition::chain::{Chain, Choice};
 use crate::condition::{Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
+use crate::injector::rule::Outcome;
 use crate::injector::rule::{Key, Place, Rule};
-use crate::injector::spec::Outcome;
 
 use super::mirror;
 

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::condition::cel::Scope;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
 use crate::names::{ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REQUIRED, path};
 

@@ -35,16 +35,6 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// A problem found at `location` of `document` after it was parsed.
-    pub fn new(document: &Document<'_>, location: Location, problem: impl fmt::Display) -> Self {
-        Self {
-            origin: document.origin.to_owned(),
-            line: document.lines_before + location.line().max(1),
-            column: location.column().max(1),
-            problem: one_line(&problem.to_string()),
-        }
-    }
-
     /// Line in the file, from 1.
     pub fn line(&self) -> u64 {
         self.line
@@ -123,7 +113,17 @@ impl<'a> Document<'a> {
 
     /// A problem of the document as a whole.
     pub fn error(&self, problem: impl fmt::Display) -> ParseError {
-        ParseError::new(self, Location::UNKNOWN, problem)
+        self.error_at(Location::UNKNOWN, problem)
+    }
+
+    /// A problem at a place in the document, found after it was parsed.
+    pub fn error_at(&self, location: Location, problem: impl fmt::Display) -> ParseError {
+        ParseError {
+            origin: self.origin.to_owned(),
+            line: self.lines_before + location.line().max(1),
+            column: location.column().max(1),
+            problem: one_line(&problem.to_string()),
+        }
     }
 
     /// Reads the document as `T`.
@@ -153,7 +153,7 @@ impl<'a> Document<'a> {
         let error = innermost(error);
         let location = error.location().unwrap_or(Location::UNKNOWN);
         let rest = self.from(location);
-        ParseError::new(self, location, wording::problem(error, rest))
+        self.error_at(location, wording::problem(error, rest))
     }
 
     /// The rest of the line from a location on.

@@ -12,9 +12,9 @@ use crate::certs::throwaway::{Origin, Prepared};
 use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
-use crate::decision::{Looked, Readiness};
+use crate::readiness::{Looked, Readiness};
 use crate::injector::profile::ServiceName;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::message;
 
 use super::super::output;

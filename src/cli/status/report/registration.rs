@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
+use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES, REACH_ENTRY};
 
 use super::{Grade, Observed, Row, row, span, time, unknown};
 
@@ -17,7 +17,7 @@ pub(super) fn glass(seen: &Observed) -> Vec<Row> {
     let objects = seen.registration.as_ref().unwrap_or(&seen.breakable);
     let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
     for object in objects {
-        let (Some(note), Some(id)) = (glass::of(object), Id::of(object)) else {
+        let (Some(note), Some(id)) = (break_glass::of(object), Id::of(object)) else {
             continue;
         };
         match notes.iter_mut().find(|(own, _)| *own == note) {
@@ -132,7 +132,7 @@ fn unasked(seen: &Observed, gate: Option<&Value>) -> Option<Row> {
 fn bindings(objects: &[Value]) -> Vec<&Value> {
     let is_check = |object: &&Value| {
         Id::of(object).is_some_and(|id| {
-            id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(policy::SUFFIX)
+            id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(POLICIES)
         })
     };
     objects.iter().filter(is_check).collect()
@@ -143,7 +143,7 @@ fn armed((gate, check): (Option<&Value>, Option<&Value>), bindings: &[&Value]) -
     let configurations = [gate, check].into_iter().flatten();
     let entries = configurations.flat_map(|one| one["webhooks"].as_array().into_iter().flatten());
     let entries: Vec<&Value> = entries.filter(|one| is_to_enforce(one)).collect();
-    let fail = |one: &&&Value| one["failurePolicy"] == "Fail" && !glass::is_off(one);
+    let fail = |one: &&&Value| one["failurePolicy"] == "Fail" && !break_glass::is_off(one);
     let armed = entries.iter().filter(fail).count();
     let denies = |one: &&&Value| {
         one["spec"]["validationActions"]

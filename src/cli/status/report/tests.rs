@@ -192,10 +192,10 @@ fn a_replica_that_could_not_even_be_made_is_a_finding() {
 #[test]
 fn broken_glass_is_said_first_and_loudly() {
     let mut seen = fine();
-    let note = crate::glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
+    let note = crate::break_glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
     for object in seen.registration.as_mut().unwrap() {
         if object["webhooks"].is_array() {
-            let patch = crate::glass::open::configuration(object, &note)
+            let patch = crate::break_glass::suspend::configuration(object, &note)
                 .patch
                 .unwrap();
             json_patch::merge(object, &patch);

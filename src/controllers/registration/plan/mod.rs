@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind, in_order};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force};
+use crate::render::{CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, proof};
 
 use super::contains::contains;
 use super::fleet::Replicas;
@@ -50,7 +50,7 @@ impl Observed {
     /// Objects whose glass somebody broke, with what they say.
     pub(super) fn broken(&self) -> impl Iterator<Item = (&Id, Note)> {
         let objects = self.objects.iter();
-        objects.filter_map(|(id, live)| Some((id, glass::of(live)?)))
+        objects.filter_map(|(id, live)| Some((id, break_glass::of(live)?)))
     }
 
     /// UID of the owner, if it is there and not about to go.
@@ -314,7 +314,7 @@ impl Plan {
 fn mends(observed: &Observed, now: Timestamp) -> Vec<Action> {
     let over = observed.broken().filter(|(_, note)| note.is_over(now));
     let mend = |(id, _): (&Id, Note)| {
-        let patch = glass::close::close(observed.objects.get(id)?)?;
+        let patch = break_glass::resume::resume(observed.objects.get(id)?)?;
         let id = id.clone();
         Some(Action::Mend { id, patch })
     };
@@ -325,7 +325,7 @@ fn mends(observed: &Observed, now: Timestamp) -> Vec<Action> {
 fn proving(object: &Value, observed: &Observed, wanted: &[Value]) -> Option<Value> {
     let mut object = object.clone();
     if policies::is_proof(&object) {
-        in_force::prove(&mut object, &policies::proof(observed, wanted)?);
+        proof::refuse_with(&mut object, &policies::proof(observed, wanted)?);
     }
     Some(object)
 }
@@ -397,7 +397,7 @@ fn may_begin(id: &Id, progress: Progress, missing: &[Id], observed: &Observed) -
         (_, name) if policies::come_first(id) && name != GUARD => {
             is_owned && !policies::is_under_glass(id, observed)
         }
-        (_, MIRROR | in_force::MIRROR_NAME) => is_owned,
+        (_, MIRROR | MIRROR_PROOF) => is_owned,
         (_, CONFIGURATION) => is_owned && progress.labelled && has_all(MIRROR),
         // The guard.
         _ => is_owned && progress.labelled && has_all(CONFIGURATION),
@@ -431,7 +431,7 @@ fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
 
 /// Whether somebody has said, with who and why, that they change this object on purpose.
 pub(super) fn is_broken(live: &Value) -> bool {
-    glass::of(live).is_some()
+    break_glass::of(live).is_some()
 }
 
 #[cfg(test)]

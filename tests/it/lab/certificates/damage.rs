@@ -127,5 +127,7 @@ async fn whatever_is_damaged_is_written_anew() {
         .lines()
         .find_map(|line| line.strip_prefix("meshgate_certificate_repairs_total "));
     assert!(repairs.unwrap().parse::<u64>().unwrap() >= 11, "{metrics}");
-    assert!(metrics.contains("meshgate_certificate_not_after_seconds{certificate=\"ca\"}"));
+    assert!(
+        metrics.contains("meshgate_certificate_expiration_timestamp_seconds{certificate=\"ca\"}")
+    );
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::lab::harness::{Lab, Meshgate, within};
-use crate::support::client::{Client, Protocol};
+use crate::support::client::Client;
 
 /// How soon after the API server is back the view has to be right.
 const SOON: Duration = Duration::from_secs(5);
@@ -90,7 +90,7 @@ impl<'l> Fresh<'l> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
         let mut review: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         review["request"]["namespace"] = json!(self.namespace);
-        let mut client = Client::connect(self.meshgate.address, &self.ca_pem, Protocol::H1).await;
+        let mut client = Client::connect(self.meshgate.address, &self.ca_pem).await;
         let answer = client.try_post("/mutate/pods", &review.to_string()).await;
         let answer: Value = serde_json::from_str(answer.unwrap().text()).unwrap();
         let response = &answer["response"];

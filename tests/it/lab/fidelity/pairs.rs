@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use meshgate::decision::exemption;
-use meshgate::decision::namespace::NamespaceView;
-use meshgate::decision::pod::PodView;
+use meshgate::view::namespace::NamespaceView;
+use meshgate::view::pod::PodView;
 use meshgate::injector::Injectors;
 use meshgate::injector::profile::ContainerName;
 use serde_json::{Value, json};
@@ -218,7 +218,7 @@ pub(super) struct Known {
 /// All containers that injectors add.
 pub(super) fn containers(injectors: &Injectors) -> Vec<Known> {
     let mut known = BTreeSet::new();
-    for set in injectors.iter().flat_map(|one| &one.profile.meshed) {
+    for set in injectors.iter().flat_map(|one| &one.profile.injected) {
         let init = set.init.iter().cloned();
         let sidecar = set.sidecar.iter().map(|name| match name {
             ContainerName::Exact(name) => name.clone(),

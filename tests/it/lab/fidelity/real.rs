@@ -7,8 +7,9 @@ use std::time::Instant;
 use futures::{StreamExt, stream};
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::store::Store;
-use meshgate::decision::pod::PodView;
-use meshgate::decision::{Looked, Readiness, check, requirement};
+use meshgate::view::pod::PodView;
+use meshgate::decision::{check, requirement};
+use meshgate::readiness::{Looked, Readiness};
 use meshgate::injector::Injectors;
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ impl<'l> Trial<'l> {
         }
         let place = namespace.view(&self.injectors);
         let requirement = requirement::of(&view, &place, &self.injectors);
-        let Some(claim) = requirement.claims.first() else {
+        let Some(claim) = requirement.matches.first() else {
             return Word::NotRequired;
         };
         if claim.is_invalid() {

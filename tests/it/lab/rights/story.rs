@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::lab::chart::objects;
 use crate::lab::harness::{Control, Guest, HOME, Lab, Options, PATIENCE, within};
 use crate::lab::registration::{CONFIG, paths};
-use crate::support::client::{Client, Protocol, tls_by};
+use crate::support::client::{Client, tls_by};
 use crate::support::process::get;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -192,7 +192,7 @@ impl Served {
         let secret = lab.get(&path).await.unwrap();
         let ca = decoded(&secret["data"]["ca.crt"]);
         let stream = tls_by(self.address, &ca, "meshgate.meshgate-system.svc").await;
-        let mut client = Client::over(stream.unwrap(), Protocol::H1).await.unwrap();
+        let mut client = Client::over(stream.unwrap()).await.unwrap();
         let review = fs::read_to_string("examples/reviews/orders-pod.json").unwrap();
         let mut review: Value = serde_json::from_str(&review).unwrap();
         review["request"]["namespace"] = json!("nowhere");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::condition::Expr;
 use crate::condition::cel::Scope;
-use crate::injector::spec::Mode;
+use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
 use crate::message::policy as message;
 use crate::names::{NAMESPACE_NAME, POLICIES};
@@ -109,7 +109,7 @@ fn variables(injector: &Injector, plan: &Plan) -> Value {
             ));
         }
     }
-    variables.push(("holdsSidecar", lines(&plan.meshed)));
+    variables.push(("holdsSidecar", lines(&plan.injected)));
     variables.extend(message::variables(injector));
     let all = variables
         .into_iter()

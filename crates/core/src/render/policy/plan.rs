@@ -1,9 +1,9 @@
 //! What a policy decides, before it is printed.
 
 use crate::injector::Injector;
-use crate::injector::profile::MeshedSet;
+use crate::injector::profile::InjectedSet;
 use crate::injector::rule::{Key, Rule};
-use crate::injector::spec::Outcome;
+use crate::injector::rule::Outcome;
 
 use crate::condition::chain::Chain;
 use crate::condition::{Container, Expr, KeyTest};
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     /// Rules that found a value that it does not know.
     pub(crate) invalid: Vec<usize>,
     /// The sidecar is in the pod.
-    pub(crate) meshed: Expr,
+    pub(crate) injected: Expr,
 }
 
 /// The injector's own namespace, where only what the pod says can ask for it.
@@ -51,7 +51,7 @@ impl Plan {
             off: with(&|rule| rule.then == Outcome::NotRequired),
         });
         let sets = profile
-            .meshed
+            .injected
             .iter()
             .filter(|set| profile.is_on(set.option.as_deref()));
         Self {
@@ -62,7 +62,7 @@ impl Plan {
             home: own,
             required: with(&|rule| rule.then == Outcome::Required),
             invalid: with(&|rule| rule.then == Outcome::Invalid),
-            meshed: Expr::any(sets.map(is_there)),
+            injected: Expr::any(sets.map(is_there)),
         }
     }
 }
@@ -82,7 +82,7 @@ fn unmarked(injector: &Injector) -> Vec<(usize, Expr)> {
 }
 
 /// All of a set is in the pod, and the set counts for it.
-fn is_there(set: &MeshedSet) -> Expr {
+fn is_there(set: &InjectedSet) -> Expr {
     let when = std::iter::once(Expr::terms(&set.when));
     let sidecar = set.sidecar.iter().map(|name| {
         Expr::Container(Container::Sidecar {

@@ -8,8 +8,9 @@ use super::world::{World, worlds};
 use super::{injectors, settings};
 use crate::condition::Expr;
 use crate::condition::chain::{Chain, Choice};
-use crate::decision::pod::PodView;
-use crate::decision::{Looked, Readiness, check, requirement};
+use crate::view::pod::PodView;
+use crate::decision::{check, requirement};
+use crate::readiness::{Looked, Readiness};
 use crate::injector::rule::{Key, Place};
 use crate::injector::{Injector, Injectors, PRESETS};
 use crate::render::entries::{self, Entries, Limits};
@@ -71,7 +72,7 @@ fn required(injectors: &Injectors, world: &World) -> Vec<String> {
     let pod = PodView::read(&json, injectors.keys()).unwrap();
     let found = requirement::of(&pod, &namespace, injectors);
     found
-        .claims
+        .matches
         .iter()
         .map(|claim| claim.name().to_owned())
         .collect()
@@ -226,7 +227,7 @@ fn refuses(injector: &Injector, excluded: &[&str], world: &World) -> bool {
         let stands = home.asking.contains(&asked) && !home.off.contains(&rule);
         rule = if stands { asked } else { 0 };
     }
-    plan.invalid.contains(&rule) || plan.required.contains(&rule) && !world.holds(&plan.meshed)
+    plan.invalid.contains(&rule) || plan.required.contains(&rule) && !world.holds(&plan.injected)
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn profiles() -> impl Strategy<Value = Injectors> {
     (prop::collection::vec(rule(), 1..7), scope).prop_filter_map("dead rules", |(rules, scope)| {
         let list = format!(
             "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: \
-             injector}}\n{scope}  rules:\n{}  meshed: [{{sidecar: proxy}}]\n",
+             injector}}\n{scope}  rules:\n{}  injected: [{{sidecar: proxy}}]\n",
             rules.concat()
         );
         let text =
@@ -317,7 +318,7 @@ proptest! {
             }
             for injector in injectors.iter() {
                 let rules = || injector.active_rules();
-                let chain = Chain::new(rules(), |r| r.then != crate::injector::spec::Outcome::NotRequired, false);
+                let chain = Chain::new(rules(), |r| r.then != crate::injector::rule::Outcome::NotRequired, false);
                 let mut choice = Choice::default();
                 choice.add(vec![chain]);
                 let samples = crate::injector::coverage::samples_of(rules().flat_map(|r| &r.when));

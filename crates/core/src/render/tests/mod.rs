@@ -106,8 +106,8 @@ fn warn_has_entries_of_its_own_that_never_fail() {
     assert_eq!(
         shown,
         [
-            "linkerd.gate.meshgate.io Fail",
             "linkerd-2.gate.meshgate.io Fail",
+            "linkerd.gate.meshgate.io Fail",
             "vault.warn.gate.meshgate.io Ignore",
             "reach.meshgate.io Fail",
         ]
@@ -134,7 +134,7 @@ fn too_many_entries_are_widened_and_noted() {
             "- name: mesh{number}\n  webhook: mesh{number}.example.com\n  service: {{namespace: \
              mesh{number}, name: injector}}\n  rules:\n  - {{when: [{{namespaceLabel: mesh{number}, in: \
              [\"on\"]}}], then: required}}\n  - {{when: [{{podLabel: mesh{number}, in: [\"on\"]}}], then: \
-             required}}\n  meshed: [{{sidecar: proxy{number}}}]\n"
+             required}}\n  injected: [{{sidecar: proxy{number}}}]\n"
         )
     };
     let list: String = (1..=8).map(one).collect();

@@ -66,7 +66,7 @@ fn tests_of_keys_are_printed() {
     for (test, expected) in table {
         let list = format!(
             "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: i}}\n  \
-             rules: [{{when: [{{podAnnotation: k, {test}}}], then: required}}]\n  meshed: [{{sidecar: p}}]\n"
+             rules: [{{when: [{{podAnnotation: k, {test}}}], then: required}}]\n  injected: [{{sidecar: p}}]\n"
         );
         let injectors = super::injectors(&list);
         let rule = injectors

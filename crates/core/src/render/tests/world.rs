@@ -7,7 +7,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::condition::{Container, Expr};
-use crate::decision::namespace::NamespaceView;
+use crate::view::namespace::NamespaceView;
 use crate::injector::coverage::{self, Sample};
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Place};
@@ -171,7 +171,7 @@ pub(super) fn worlds(injectors: &Injectors) -> impl Strategy<Value = World> + us
 
 fn terms_of(injector: &Injector) -> impl Iterator<Item = &crate::injector::rule::Term> {
     let rules = injector.profile.rules.iter().flat_map(|rule| &rule.when);
-    rules.chain(injector.profile.meshed.iter().flat_map(|set| &set.when))
+    rules.chain(injector.profile.injected.iter().flat_map(|set| &set.when))
 }
 
 fn image() -> impl Strategy<Value = String> + Clone {
@@ -195,7 +195,7 @@ fn containers(injectors: &Injectors) -> Vec<String> {
     let mut names = vec!["app".to_owned()];
     for set in injectors
         .iter()
-        .flat_map(|injector| &injector.profile.meshed)
+        .flat_map(|injector| &injector.profile.injected)
     {
         names.extend(set.init.iter().cloned());
         match &set.sidecar {

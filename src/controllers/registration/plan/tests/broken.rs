@@ -9,7 +9,7 @@ fn opened() -> Cluster {
     for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
         cluster.edit(kind, CONFIGURATION, |live| {
             let note = Note::parse(NOTE).unwrap();
-            let opened = glass::open::configuration(live, &note);
+            let opened = break_glass::suspend::configuration(live, &note);
             json_patch::merge(live, &opened.patch.unwrap());
         });
     }

@@ -5,7 +5,7 @@ mod switching;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::{BREAK_GLASS, GUARD, REACH_ENTRY};
+use crate::render::{BREAK_GLASS, GUARD, MIRROR_PROOF, REACH_ENTRY};
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
@@ -33,8 +33,8 @@ fn wanted_at(url: &str) -> Vec<Value> {
         object(Kind::ClusterRole, OWNER),
         object(Kind::MutatingPolicy, MIRROR),
         object(Kind::MutatingPolicyBinding, MIRROR),
-        object(Kind::MutatingPolicy, in_force::MIRROR_NAME),
-        object(Kind::MutatingPolicyBinding, in_force::MIRROR_NAME),
+        object(Kind::MutatingPolicy, MIRROR_PROOF),
+        object(Kind::MutatingPolicyBinding, MIRROR_PROOF),
         object(Kind::ValidatingPolicy, GUARD),
         object(Kind::ValidatingPolicyBinding, GUARD),
         gate,

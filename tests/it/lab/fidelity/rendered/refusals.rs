@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
-use meshgate::injector::spec::Outcome;
+use meshgate::injector::rule::Outcome;
 use meshgate::render::Settings;
 use serde_json::json;
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use meshgate::decision::pod::PodView;
-use meshgate::decision::{Looked, Readiness, Verdict, check, requirement};
+use meshgate::view::pod::PodView;
+use meshgate::decision::verdict::Verdict;
+use meshgate::decision::{check, requirement};
+use meshgate::readiness::{Looked, Readiness};
 use meshgate::injector::Injectors;
-use meshgate::render::{Settings, policy};
+use meshgate::render::{POLICIES, Settings, policy};
 use serde_json::{Value, json};
 
 use crate::lab::fidelity::injectors;
@@ -25,7 +27,7 @@ impl Alone {
         let injectors = injectors(entry);
         let name = &injectors.get(0).unwrap().profile.name;
         Self {
-            policy: format!("{name}{}", policy::SUFFIX),
+            policy: format!("{name}{}", POLICIES),
             injectors,
         }
     }
@@ -40,7 +42,7 @@ impl Alone {
         let requirement = requirement::of(&view, &place, &self.injectors);
         let ready = |_: &_| Readiness::Usable(Looked::Assumed);
         let verdict = check::decide(&view, &requirement, ready).verdict;
-        (!requirement.claims.is_empty()).then_some(verdict)
+        (!requirement.matches.is_empty()).then_some(verdict)
     }
 }
 
@@ -102,11 +104,10 @@ pub(super) async fn write(lab: &Lab, objects: &[Value]) {
 
 /// Puts the policies of these injectors into force; returns what was written.
 pub(super) async fn enforce(lab: &Lab, injectors: &Injectors, settings: &Settings) -> Vec<Value> {
-    let rendered = policy::objects(injectors, settings);
-    assert_eq!(rendered.notes, []);
-    write(lab, &rendered.objects).await;
+    let objects = policy::objects(injectors, settings);
+    write(lab, &objects).await;
     settled(lab).await;
-    rendered.objects
+    objects
 }
 
 /// Takes them away again.

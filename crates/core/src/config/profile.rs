@@ -1,0 +1,266 @@
+//! From one `injectors:` entry as it was written to its [`Profile`]: what is missing, twice,
+//! contradictory or without effect is refused here, with its place in the file.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use serde_saphyr::{Location, Spanned};
+
+use crate::injector::coverage;
+use crate::injector::keys::Keys;
+use crate::injector::profile::{
+    Cni, ContainerName, INSTANCE, InjectedSet, Instances, NamespaceScope, Profile, ServiceName,
+    Validator, WebhookName,
+};
+use crate::text::shown;
+use crate::yaml::{Document, Plain};
+
+use super::Result;
+use super::spec::{
+    CniSpec, InjectedSpec, InjectorSpec, InstancesSpec, MAX_SETS, MAX_VALUES, NamespacesSpec,
+    ServiceSpec, SidecarSpec, ValidatorSpec,
+};
+
+/// Makes profiles of the entries of one document.
+pub(super) struct Resolver<'d> {
+    document: &'d Document<'d>,
+    /// The keys that the rules read so far.
+    pub(super) keys: Keys,
+    /// Number of the profile at hand, as a reader of keys.
+    pub(super) number: usize,
+    /// Where that profile begins: the place of what is missing in it.
+    pub(super) at: Location,
+    /// How many more values its terms may name.
+    pub(super) values_left: usize,
+    /// Its options, on or off.
+    pub(super) options: BTreeMap<String, bool>,
+    /// Whether it has copies, so that each rule that requires it must name one.
+    pub(super) has_instances: bool,
+}
+
+impl<'d> Resolver<'d> {
+    pub(super) fn new(document: &'d Document<'d>) -> Self {
+        Self {
+            document,
+            keys: Keys::default(),
+            number: 0,
+            at: Location::UNKNOWN,
+            values_left: 0,
+            options: BTreeMap::new(),
+            has_instances: false,
+        }
+    }
+
+    /// The keys that the rules of all profiles read.
+    pub(super) fn into_keys(self) -> Keys {
+        self.keys
+    }
+
+    pub(super) fn refuse<T>(&self, at: Location, problem: impl Display) -> Result<T> {
+        Err(self.document.error_at(at, problem))
+    }
+
+    /// A field without which no profile is whole.
+    fn wanted<T>(&self, field: Option<T>, key: &str, what: &str) -> Result<T> {
+        let problem = format_args!("key \"{key}\" is missing in this profile: {what}");
+        field.map_or_else(|| self.refuse(self.at, problem), Ok)
+    }
+
+    /// The profile that begins at `at`, the one with that number.
+    pub(super) fn profile(
+        &mut self,
+        spec: InjectorSpec,
+        at: Location,
+        number: usize,
+    ) -> Result<Profile> {
+        let options = spec.options.into_iter().flatten();
+        self.options = options.map(|(name, on)| (name, on.value.0)).collect();
+        self.has_instances = spec.instances.is_some();
+        (self.at, self.number, self.values_left) = (at, number, MAX_VALUES);
+
+        let name = self.wanted(spec.name, "name", "a name of its own, or `preset`")?;
+        let name = self.name(name)?;
+        let service = self.wanted(spec.service, "service", "the Service that injects")?;
+        let service = self.service(service, "")?;
+        if !self.has_instances {
+            let what = "the name of the injector's entry in its webhook configuration";
+            self.wanted(spec.webhook.as_ref(), "webhook", what)?;
+        }
+        let rules = self.wanted(spec.rules, "rules", "which pods require it")?;
+        let rules = self.rules(rules)?;
+        let what = "what a pod holds once it was injected";
+        let injected = self.wanted(spec.injected, "injected", what)?;
+        let skips = spec.skips.map(|skips| skips.containers);
+        Ok(Profile {
+            name,
+            mode: spec.mode.unwrap_or_default(),
+            webhook: spec.webhook.map(|name| self.webhook(name)).transpose()?,
+            path: spec.path.map(|path| self.path(path)).transpose()?,
+            service,
+            instances: spec.instances.map(|all| self.instances(all)).transpose()?,
+            namespaces: self.scope(spec.namespaces.unwrap_or_default())?,
+            rules,
+            injected: self.injected_sets(injected)?,
+            skips: self.texts_or_none(skips, "a container's name")?,
+            validator: spec.validator.map(|one| self.validator(one)).transpose()?,
+            cni: spec.cni.map(|cni| self.cni(cni)).transpose()?,
+            minimum: self.minimum(spec.minimum)?,
+            readiness: spec.readiness.unwrap_or_default(),
+            hint: spec.hint.map(|hint| self.sentence(hint)).transpose()?,
+            options: std::mem::take(&mut self.options),
+        })
+    }
+
+    /// With a minimum of 0 the gate would never wait, and say that it does.
+    fn minimum(&self, minimum: Option<Spanned<Plain<u32>>>) -> Result<u32> {
+        match minimum {
+            Some(zero) if zero.value.0 == 0 => {
+                self.refuse(zero.referenced, "found 0, expected 1 or more")
+            }
+            Some(count) => Ok(count.value.0),
+            None => Ok(1),
+        }
+    }
+
+    /// One `*`, at the front: some charts put the release's name before the entry's.
+    fn webhook(&self, name: Spanned<String>) -> Result<WebhookName> {
+        let at = name.referenced;
+        let name = self.filled(name, "the name of a webhook entry")?;
+        let rest = name.strip_prefix('*').unwrap_or(&name);
+        if rest.is_empty() || rest.contains('*') {
+            let expected = "expected a name with at most one *, at its front";
+            return self.refuse(at, format_args!("found webhook \"{name}\", {expected}"));
+        }
+        Ok(WebhookName(name))
+    }
+
+    /// API servers call paths that begin with `/`; a profile with another would never be found.
+    fn path(&self, path: Spanned<String>) -> Result<String> {
+        let at = path.referenced;
+        let path = self.filled(path, "a path that begins with /")?;
+        if path.starts_with('/') {
+            return Ok(path);
+        }
+        let problem = format_args!("found path \"{path}\", expected one that begins with /");
+        self.refuse(at, problem)
+    }
+
+    fn instances(&self, spec: InstancesSpec) -> Result<Instances> {
+        let what = "a label of webhook configurations";
+        let webhook_labels = self.texts(spec.webhook_labels, what)?;
+        let at = spec.fallback.name.referenced;
+        let fallback = self.service(spec.fallback, INSTANCE)?;
+        let ServiceName { namespace, name } = &fallback;
+        if !name.contains(INSTANCE) && !namespace.contains(INSTANCE) {
+            let expected = format!("expected {INSTANCE} in it, or all copies are one");
+            return self.refuse(at, format_args!("found fallback \"{name}\", {expected}"));
+        }
+        Ok(Instances {
+            webhook_labels,
+            fallback,
+        })
+    }
+
+    fn scope(&self, spec: NamespacesSpec) -> Result<NamespaceScope> {
+        let names = |list| self.namespaces(list);
+        Ok(NamespaceScope {
+            only: spec.only.map(names).transpose()?,
+            except: spec.except.map(names).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    fn validator(&self, spec: ValidatorSpec) -> Result<Validator> {
+        Ok(Validator {
+            container: self.filled(spec.container, "a container's name")?,
+            exit_code: spec.exit_code.0,
+            repair: spec.repair,
+        })
+    }
+
+    fn cni(&self, spec: CniSpec) -> Result<Cni> {
+        if spec.pod_label.value.is_empty() {
+            let problem = "found no label, expected one at least: all pods would be meant";
+            return self.refuse(spec.pod_label.referenced, problem);
+        }
+        let taint = spec.taint.map(|taint| self.filled(taint, "a taint's key"));
+        Ok(Cni {
+            namespaces: self.namespaces(spec.namespaces)?,
+            pod_label: spec.pod_label.value,
+            taint: taint.transpose()?,
+        })
+    }
+
+    /// A Service; `placeholder` may stand in its names.
+    fn service(&self, service: ServiceSpec, placeholder: &str) -> Result<ServiceName> {
+        let name = "the name of a Service";
+        Ok(ServiceName {
+            namespace: self.dns_label(service.namespace, placeholder, "a namespace")?,
+            name: self.dns_label(service.name, placeholder, name)?,
+        })
+    }
+
+    fn injected_sets(
+        &mut self,
+        specs: Spanned<Vec<Spanned<InjectedSpec>>>,
+    ) -> Result<Vec<InjectedSet>> {
+        self.count(&specs, MAX_SETS, "set")?;
+        let sets = specs.value.into_iter();
+        sets.map(|spec| self.injected(spec)).collect()
+    }
+
+    /// A set that names no container is held by every pod, and would switch the check off.
+    fn injected(&mut self, spec: Spanned<InjectedSpec>) -> Result<InjectedSet> {
+        let (at, spec) = (spec.referenced, spec.value);
+        if spec.sidecar.is_none() && spec.init.is_none() {
+            let problem = "this set names no container, expected sidecar, init or both: any pod \
+                           would do";
+            return self.refuse(at, problem);
+        }
+        if let (None, Some(images)) = (&spec.sidecar, &spec.not_image) {
+            let problem = "found notImage without sidecar, expected both";
+            return self.refuse(images.referenced, problem);
+        }
+        let when = match spec.when {
+            Some(terms) => {
+                self.not_empty(&terms, "one term at least")?;
+                self.terms(terms)?
+            }
+            None => Vec::new(),
+        };
+        if let Some(key) = coverage::contradiction(&when) {
+            let problem = "this set never counts: its terms on";
+            return self.refuse(at, format_args!("{problem} {key} contradict each other"));
+        }
+        Ok(InjectedSet {
+            option: spec.option.map(|name| self.option(name)).transpose()?,
+            when,
+            sidecar: spec.sidecar.map(|name| self.sidecar(name)).transpose()?,
+            not_image: self.texts_or_none(spec.not_image, "an image")?,
+            init: self.texts_or_none(spec.init, "a container's name")?,
+        })
+    }
+
+    fn sidecar(&self, spec: Spanned<SidecarSpec>) -> Result<ContainerName> {
+        let name = |text| self.text(text, spec.referenced, "a container's name");
+        Ok(match spec.value {
+            SidecarSpec::Name(exact) => ContainerName::Exact(name(exact)?),
+            SidecarSpec::Prefix(spec) => ContainerName::Prefix(name(spec.prefix)?),
+        })
+    }
+
+    /// The name of an option that the profile declares.
+    pub(super) fn option(&self, name: Spanned<String>) -> Result<String> {
+        if self.options.contains_key(&name.value) {
+            return Ok(name.value);
+        }
+        let known: Vec<&str> = self.options.keys().map(String::as_str).collect();
+        let expected = if known.is_empty() {
+            "none, as this profile declares no `options`".to_owned()
+        } else {
+            format!("one of {}", known.join(", "))
+        };
+        let found = shown(&name.value);
+        let problem = format_args!("found option \"{found}\", expected {expected}");
+        self.refuse(name.referenced, problem)
+    }
+}

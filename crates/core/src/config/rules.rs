@@ -1,0 +1,205 @@
+//! Rules and their terms: a rule that can never match, or never decide, is refused.
+//!
+//! Such a rule is a misunderstanding of its author, who would find out when a pod runs bare.
+
+use std::collections::BTreeSet;
+
+use serde_saphyr::{Location, Spanned};
+
+use crate::injector::coverage::{self, Flaw};
+use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test, Values};
+use crate::text::shown;
+use crate::yaml::Plain;
+
+use super::Result;
+use super::profile::Resolver;
+use super::spec::{InstanceSpec, KeySpec, MAX_RULES, MAX_TERMS, MAX_VALUES, RuleSpec, TermSpec};
+use super::text::{is_label_value, is_qualified_name};
+
+impl Resolver<'_> {
+    pub(super) fn rules(&mut self, specs: Spanned<Vec<Spanned<RuleSpec>>>) -> Result<Vec<Rule>> {
+        self.count(&specs, MAX_RULES, "rule")?;
+        let places: Vec<_> = specs.value.iter().map(|rule| rule.referenced).collect();
+        let rules = (1..).zip(specs.value);
+        let rules = rules.map(|(number, spec)| self.rule(number, spec));
+        let rules = rules.collect::<Result<Vec<_>>>()?;
+        let Some((index, flaw)) = coverage::first_flaw(&rules) else {
+            return Ok(rules);
+        };
+        let number = index + 1;
+        let problem = match flaw {
+            Flaw::Contradiction(key) => {
+                format!("rule {number} can never match: its terms on {key} contradict each other")
+            }
+            Flaw::Covered(earlier) => format!(
+                "rule {number} can never decide: rule {earlier} before it matches all that it \
+                 matches"
+            ),
+            Flaw::InstanceMayBeAbsent(key) => format!(
+                "rule {number} takes its instance from {key}, which may be absent: expected a \
+                 term that wants it to be there"
+            ),
+        };
+        self.refuse(places.get(index).copied().unwrap_or(self.at), problem)
+    }
+
+    fn rule(&mut self, number: usize, spec: Spanned<RuleSpec>) -> Result<Rule> {
+        let (at, spec) = (spec.referenced, spec.value);
+        let option = spec.option.map(|name| self.option(name)).transpose()?;
+        if spec.when.value.is_empty() && option.is_none() {
+            let problem = "found an empty list, expected one term at least: a rule that always \
+                           holds must depend on an option";
+            return self.refuse(spec.when.referenced, problem);
+        }
+        // With copies, readiness is that of one of them: the rule has to say of which.
+        let wants_instance = self.has_instances && spec.then == Outcome::Required;
+        match &spec.instance {
+            None if wants_instance => {
+                let problem = format!("rule {number} requires the injector but names no instance");
+                return self.refuse(at, problem);
+            }
+            Some(instance) if !wants_instance => {
+                let problem = "found an instance, expected it only where the profile has \
+                               `instances` and the rule says `then: required`";
+                return self.refuse(instance.referenced, problem);
+            }
+            Some(_) | None => {}
+        }
+        Ok(Rule {
+            number,
+            option,
+            when: self.terms(spec.when)?,
+            then: spec.then,
+            instance: spec.instance.map(|one| self.instance(one)).transpose()?,
+            warn: spec.warn.map(|warn| self.sentence(warn)).transpose()?,
+        })
+    }
+
+    fn instance(&mut self, spec: Spanned<InstanceSpec>) -> Result<InstanceSource> {
+        let at = spec.referenced;
+        match spec.value {
+            InstanceSpec::Constant(name) => {
+                let name = self.text(name, at, "the name of an instance")?;
+                Ok(InstanceSource::Constant(name))
+            }
+            InstanceSpec::Key(key) => {
+                let key = self.key(*key, at)?;
+                let slot = self.keys.intern(&key, self.number);
+                Ok(InstanceSource::Key { key, slot })
+            }
+        }
+    }
+
+    pub(super) fn terms(&mut self, specs: Spanned<Vec<Spanned<TermSpec>>>) -> Result<Vec<Term>> {
+        self.not_above(&specs, MAX_TERMS, "term")?;
+        let terms = specs.value.into_iter();
+        terms
+            .map(|term| self.term(term.value, term.referenced))
+            .collect()
+    }
+
+    fn term(&mut self, spec: TermSpec, at: Location) -> Result<Term> {
+        let key = KeySpec {
+            pod_label: spec.pod_label,
+            pod_annotation: spec.pod_annotation,
+            namespace_label: spec.namespace_label,
+            namespace_annotation: spec.namespace_annotation,
+        };
+        let key = self.key(key, at)?;
+        let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.referenced);
+        let fold = spec.fold.is_some_and(|fold| fold.value.0);
+        let test = match (spec.one_of, spec.not_in, spec.exists) {
+            (Some(list), None, None) => Test::In(self.values(list, fold, key.place)?),
+            (None, Some(list), None) => Test::NotIn(self.values(list, fold, key.place)?),
+            (None, None, Some(Plain(true))) => Test::Exists,
+            (None, None, Some(Plain(false))) => Test::Absent,
+            (None, None, None) => {
+                let problem = "this term has no test, expected exactly one of in, notIn, exists";
+                return self.refuse(at, problem);
+            }
+            _ => {
+                let problem = "found several tests, expected exactly one of in, notIn, exists";
+                return self.refuse(at, problem);
+            }
+        };
+        // A namespaceSelector compares labels byte by byte: folded, the registration and the
+        // decision would differ.
+        if fold && (key.place.is_label() || test.values().is_none()) {
+            let problem = "found fold, expected it only with in and notIn on annotations";
+            return self.refuse(fold_at, problem);
+        }
+        let slot = self.keys.intern(&key, self.number);
+        Ok(Term { key, test, slot })
+    }
+
+    fn values(
+        &mut self,
+        list: Spanned<Vec<Spanned<String>>>,
+        fold: bool,
+        place: Place,
+    ) -> Result<Values> {
+        self.not_empty(&list, "one value at least")?;
+        let Some(left) = self.values_left.checked_sub(list.value.len()) else {
+            let found = format!("more than {MAX_VALUES} values in one profile");
+            return self.refuse(
+                list.referenced,
+                format_args!("found {found}, expected fewer"),
+            );
+        };
+        self.values_left = left;
+        let mut seen = BTreeSet::new();
+        for value in &list.value {
+            let (text, at) = (&value.value, value.referenced);
+            if place.is_label() && !is_label_value(text) {
+                let found = shown(text);
+                let problem = format!("found \"{found}\", which no label can have as its value");
+                return self.refuse(at, problem);
+            }
+            let same = if fold {
+                text.to_ascii_lowercase()
+            } else {
+                text.clone()
+            };
+            if !seen.insert(same) {
+                let problem = format!("value \"{}\" is there twice, expected once", shown(text));
+                return self.refuse(at, problem);
+            }
+        }
+        let list = list.value.into_iter().map(|value| value.value).collect();
+        Ok(Values { list, fold })
+    }
+
+    fn key(&self, spec: KeySpec, at: Location) -> Result<Key> {
+        // In the order of `Place::ALL`.
+        let names = [
+            spec.pod_label,
+            spec.pod_annotation,
+            spec.namespace_label,
+            spec.namespace_annotation,
+        ];
+        let named = Place::ALL.into_iter().zip(names);
+        let mut named = named.filter_map(|(place, name)| Some((place, name?)));
+        let expected =
+            "expected exactly one of podLabel, podAnnotation, namespaceLabel, namespaceAnnotation";
+        let Some((place, name)) = named.next() else {
+            return self.refuse(at, format_args!("no key is named here, {expected}"));
+        };
+        if named.next().is_some() {
+            return self.refuse(at, format_args!("found several keys, {expected}"));
+        }
+        if !is_qualified_name(&name.value) {
+            let article = if place.is_label() { "a" } else { "an" };
+            let problem = format!(
+                "found \"{}\", expected the name of {article} {}: letters, digits, -, _ and ., \
+                 after an optional domain and /",
+                shown(&name.value),
+                place.noun(),
+            );
+            return self.refuse(name.referenced, problem);
+        }
+        Ok(Key {
+            place,
+            name: name.value,
+        })
+    }
+}

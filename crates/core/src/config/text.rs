@@ -1,0 +1,194 @@
+//! What names, texts and lists may look like.
+
+use std::collections::BTreeSet;
+
+use serde_saphyr::{Location, Spanned};
+
+use crate::text::shown;
+
+use super::Result;
+use super::profile::Resolver;
+
+/// Longest warning, in characters: beyond it the API server may cut a warning.
+const MAX_WARNING: usize = 120;
+
+/// Longest DNS label, which names of Namespaces and Services are.
+const MAX_DNS_LABEL: usize = 63;
+
+impl Resolver<'_> {
+    /// Refuses any text but one.
+    pub(super) fn is(&self, found: &Spanned<String>, expected: &str) -> Result<()> {
+        if found.value == expected {
+            return Ok(());
+        }
+        let problem = format!("found \"{}\", expected {expected}", shown(&found.value));
+        self.refuse(found.referenced, problem)
+    }
+
+    /// Refuses an empty list. It says nothing, and leaving the key out says so better.
+    pub(super) fn not_empty<T>(&self, list: &Spanned<Vec<T>>, expected: &str) -> Result<()> {
+        if !list.value.is_empty() {
+            return Ok(());
+        }
+        let problem = format!("found an empty list, expected {expected}");
+        self.refuse(list.referenced, problem)
+    }
+
+    pub(super) fn not_above<T>(
+        &self,
+        list: &Spanned<Vec<T>>,
+        most: usize,
+        noun: &str,
+    ) -> Result<()> {
+        let found = list.value.len();
+        if found <= most {
+            return Ok(());
+        }
+        let problem = format!("found {found} {noun}s, expected {most} at most");
+        self.refuse(list.referenced, problem)
+    }
+
+    /// Refuses a list with no entry, or with more than `most`.
+    pub(super) fn count<T>(&self, list: &Spanned<Vec<T>>, most: usize, noun: &str) -> Result<()> {
+        self.not_empty(list, &format!("one {noun} at least"))?;
+        self.not_above(list, most, noun)
+    }
+
+    /// A text with something in it, on one line.
+    pub(super) fn text(&self, text: String, at: Location, expected: &str) -> Result<String> {
+        if text.trim().is_empty() {
+            return self.refuse(at, format_args!("found an empty text, expected {expected}"));
+        }
+        if text.chars().any(char::is_control) {
+            let found = format!("\"{}\" with a line break, tab or the like", shown(&text));
+            return self.refuse(at, format_args!("found {found}, expected {expected}"));
+        }
+        Ok(text)
+    }
+
+    /// A text with something in it, on one line.
+    pub(super) fn filled(&self, text: Spanned<String>, expected: &str) -> Result<String> {
+        self.text(text.value, text.referenced, expected)
+    }
+
+    /// A list of texts, none empty and none there twice.
+    pub(super) fn texts(
+        &self,
+        list: Spanned<Vec<Spanned<String>>>,
+        expected: &str,
+    ) -> Result<Vec<String>> {
+        self.checked(list, expected, |text| self.filled(text, expected))
+    }
+
+    /// The same of a list that may be left out.
+    pub(super) fn texts_or_none(
+        &self,
+        list: Option<Spanned<Vec<Spanned<String>>>>,
+        expected: &str,
+    ) -> Result<Vec<String>> {
+        list.map_or(Ok(Vec::new()), |list| self.texts(list, expected))
+    }
+
+    /// A list of names of namespaces.
+    pub(super) fn namespaces(&self, list: Spanned<Vec<Spanned<String>>>) -> Result<Vec<String>> {
+        let expected = "a namespace";
+        self.checked(list, expected, |text| self.dns_label(text, "", expected))
+    }
+
+    fn checked(
+        &self,
+        list: Spanned<Vec<Spanned<String>>>,
+        expected: &str,
+        check: impl Fn(Spanned<String>) -> Result<String>,
+    ) -> Result<Vec<String>> {
+        self.not_empty(&list, &format!("one entry at least: {expected}"))?;
+        let mut seen = BTreeSet::new();
+        let mut texts = Vec::with_capacity(list.value.len());
+        for text in list.value {
+            let at = text.referenced;
+            let text = check(text)?;
+            if !seen.insert(text.clone()) {
+                let problem = format!("\"{}\" is there twice, expected once", shown(&text));
+                return self.refuse(at, problem);
+            }
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+
+    /// A text that goes with answers, where the API server bounds its length.
+    pub(super) fn sentence(&self, text: Spanned<String>) -> Result<String> {
+        let at = text.referenced;
+        let text = self.filled(text, "one line of text")?;
+        let length = text.chars().count();
+        if length > MAX_WARNING {
+            let problem = format!("found {length} characters, expected {MAX_WARNING} at most");
+            return self.refuse(at, problem);
+        }
+        Ok(text)
+    }
+
+    /// The name of an injector: see [`Profile::name`](crate::injector::profile::Profile::name).
+    pub(super) fn name(&self, name: Spanned<String>) -> Result<String> {
+        if is_dns_label(&name.value, 40) {
+            return Ok(name.value);
+        }
+        let expected = "expected 1 to 40 lower case letters, digits and dashes, no dash at an end";
+        let problem = format!("found name \"{}\", {expected}", shown(&name.value));
+        self.refuse(name.referenced, problem)
+    }
+
+    /// A name as Namespaces and Services have them; `placeholder` may stand in it.
+    pub(super) fn dns_label(
+        &self,
+        text: Spanned<String>,
+        placeholder: &str,
+        expected: &str,
+    ) -> Result<String> {
+        let at = text.referenced;
+        let text = self.filled(text, expected)?;
+        let fits = if placeholder.is_empty() {
+            is_dns_label(&text, MAX_DNS_LABEL)
+        } else {
+            is_dns_label(&text.replace(placeholder, "x"), MAX_DNS_LABEL)
+        };
+        if fits {
+            return Ok(text);
+        }
+        let expected = format!("{expected}: at most 63 lower case letters, digits and dashes");
+        let problem = format!("found \"{}\", expected {expected}", shown(&text));
+        self.refuse(at, problem)
+    }
+}
+
+fn is_dns_label(text: &str, longest: usize) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=longest).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// The name of a label or annotation: `prefix/name` or `name`.
+pub(super) fn is_qualified_name(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let is_prefix = |prefix: &str| {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+        (1..=253).contains(&prefix.len()) && prefix.bytes().all(inner)
+    };
+    prefix.is_none_or(is_prefix) && !name.is_empty() && is_label_value(name)
+}
+
+/// What a label's value can be. The API server stores no other, so that a term with another would
+/// never hold.
+pub(super) fn is_label_value(value: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
+    value.len() <= 63
+        && value.bytes().all(inner)
+        && end(value.bytes().next())
+        && end(value.bytes().last())
+}

@@ -1,0 +1,109 @@
+//! Whether a pod holds an injector's sidecar. Only containers count, never marks or labels that
+//! anyone can write (case 23).
+
+use crate::injector::profile::{InjectedSet, Profile};
+use crate::injector::values::KeyValues;
+use crate::view::pod::{Container, PodView};
+
+/// What is wrong with a pod, from nearly right to all wrong: a refusal tells of the set that comes
+/// closest, since that is the one that the injector meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flaw<'p> {
+    /// The sidecar is there (if the set wants one); these init containers are not. Of several
+    /// sets that lack only these, all are named.
+    InitMissing(Vec<&'p str>),
+    /// The sidecar's image is a placeholder: container, image.
+    Placeholder(String, &'p str),
+    /// The sidecar is an init container that ends: its name.
+    NotRestartable(String),
+    /// No container of that name. Of several sets the last that is for such pods only, else the
+    /// first; `None` if no set applies to this pod.
+    Missing(Option<&'p InjectedSet>),
+}
+
+impl Flaw<'_> {
+    fn distance(&self) -> u8 {
+        match self {
+            Self::InitMissing(_) => 0,
+            Self::Placeholder(..) => 1,
+            Self::NotRestartable(_) => 2,
+            Self::Missing(_) => 3,
+        }
+    }
+}
+
+/// The sets that apply to a pod with these values, in the order of the profile.
+pub fn applicable<'p>(
+    profile: &'p Profile,
+    values: &KeyValues<'_>,
+) -> impl Iterator<Item = &'p InjectedSet> {
+    let applies = move |set: &&InjectedSet| {
+        profile.is_on(set.option.as_deref()) && set.when.iter().all(|term| term.holds(values))
+    };
+    profile.injected.iter().filter(applies)
+}
+
+/// What is wrong with a pod; `None` if it holds all of one set.
+pub fn flaw<'p>(
+    profile: &'p Profile,
+    pod: &PodView<'_>,
+    values: &KeyValues<'_>,
+) -> Option<Flaw<'p>> {
+    let mut closest: Option<Flaw<'p>> = None;
+    for set in applicable(profile, values) {
+        let flaw = flaw_in(set, pod)?;
+        closest = Some(match (closest, flaw) {
+            (None, flaw) => flaw,
+            (Some(Flaw::InitMissing(mut names)), Flaw::InitMissing(more)) => {
+                names.extend(more);
+                Flaw::InitMissing(names)
+            }
+            (Some(before), flaw) if flaw.distance() < before.distance() => flaw,
+            (Some(Flaw::Missing(_)), Flaw::Missing(_)) if !set.when.is_empty() => {
+                Flaw::Missing(Some(set))
+            }
+            (Some(before), _) => before,
+        });
+    }
+    Some(closest.unwrap_or(Flaw::Missing(None)))
+}
+
+/// What is wrong with one set, `None` if all of it is there.
+fn flaw_in<'p>(set: &'p InjectedSet, pod: &PodView<'_>) -> Option<Flaw<'p>> {
+    if let Some(flaw) = sidecar_flaw(set, pod) {
+        return Some(flaw);
+    }
+    let is_there = |name: &str| pod.init_containers().iter().any(|c| &*c.name == name);
+    let names = set.init.iter().map(String::as_str);
+    let missing: Vec<&str> = names.filter(|name| !is_there(name)).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    Some(match &set.sidecar {
+        Some(_) => Flaw::InitMissing(missing),
+        None => Flaw::Missing(Some(set)),
+    })
+}
+
+/// What is wrong with the sidecar of a set. A native one counts as well as a plain one, whatever
+/// the profile's author thought of: the injector's own settings choose (case 36).
+fn sidecar_flaw<'p>(set: &'p InjectedSet, pod: &PodView<'_>) -> Option<Flaw<'p>> {
+    let wanted = set.sidecar.as_ref()?;
+    let is_meant = |container: &&Container<'_>| wanted.matches(&container.name);
+    let plain = pod.containers().iter().filter(is_meant);
+    let mut native = pod.init_containers().iter().filter(is_meant);
+    let running = plain.chain(native.clone().filter(|one| one.restarts_always()));
+    // One container with a real image suffices; a placeholder is none (case 37).
+    let mut held = None;
+    for container in running {
+        let mut placeholders = set.not_image.iter();
+        let image = placeholders.find(|image| **image == *container.image)?;
+        held = Some(Flaw::Placeholder(container.name.to_string(), image));
+    }
+    let ends = || Some(Flaw::NotRestartable(native.next()?.name.to_string()));
+    held.or_else(ends).or(Some(Flaw::Missing(Some(set))))
+}
+
+#[cfg(test)]
+#[path = "injected_tests.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+//! `MetadataView`: the labels and annotations of an object that is no pod, borrowed from the
+//! request's bytes.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::json::{Entries, Object, Text};
+
+/// What is read of a Namespace, or of any object of which only the metadata counts.
+#[derive(Debug, Clone)]
+pub struct MetadataView<'a>(Metadata<'a>);
+
+#[derive(Debug, Clone, Deserialize)]
+struct Outer<'a> {
+    #[serde(borrow)]
+    metadata: Object<Metadata<'a>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    labels: Option<Entries<'a>>,
+    #[serde(borrow, default)]
+    annotations: Option<Entries<'a>>,
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<&'a RawValue>,
+}
+
+impl<'a> MetadataView<'a> {
+    /// Reads an object from its JSON.
+    ///
+    /// # Errors
+    /// `metadata` is missing or null (no patch would apply to it), or labels or annotations are
+    /// no maps of texts.
+    pub fn read(json: &'a str) -> Result<Self, serde_json::Error> {
+        let Object(Outer { metadata }) = serde_json::from_str(json)?;
+        Ok(Self(metadata.0))
+    }
+
+    /// Its name; empty if it is still to be made up.
+    pub fn name(&self) -> &str {
+        self.0.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it carries a label, whatever its value.
+    pub fn has_label(&self, key: &str) -> bool {
+        self.labels().any(|own| own == key)
+    }
+
+    /// The keys of its labels.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let entries = self.0.labels.iter();
+        entries.flat_map(|labels| labels.0.iter().map(|(key, _)| &**key))
+    }
+
+    /// Those of its annotations whose keys are read; a value that is no text counts as empty.
+    pub fn annotations(&self, is_read: impl Fn(&str) -> bool) -> Vec<(&str, Cow<'a, str>)> {
+        let entries = self.0.annotations.iter();
+        let entries = entries.flat_map(|annotations| &annotations.0);
+        let read = entries.filter(|(key, _)| is_read(key));
+        read.map(|(key, value)| (&**key, value.decode().unwrap_or_default()))
+            .collect()
+    }
+
+    /// True once a client has asked for its deletion.
+    pub fn is_being_deleted(&self) -> bool {
+        let at = self.0.deletion_timestamp;
+        at.is_some_and(|raw| raw.get() != "null")
+    }
+
+    /// The JSON Patch (RFC 6902) after which the object carries each of these labels, with the
+    /// empty text, exactly if it is wanted; `None` if the labels are right (cases 4, 5 and 22).
+    pub fn labels_patch<S: AsRef<str>>(&self, labels: &[(S, bool)]) -> Option<String> {
+        let differs = |(label, wanted): &&(S, bool)| self.has_label(label.as_ref()) != *wanted;
+        let edits: Vec<_> = labels.iter().filter(differs).collect();
+        if edits.is_empty() {
+            return None;
+        }
+        if self.0.labels.is_none() {
+            // All of them are to be added: none is there.
+            let pairs = edits
+                .iter()
+                .map(|(label, _)| format!(r#""{}":"""#, label.as_ref()));
+            let map = pairs.collect::<Vec<_>>().join(",");
+            return Some(format!(
+                r#"[{{"op":"add","path":"/metadata/labels","value":{{{map}}}}}]"#
+            ));
+        }
+        let operation = |(label, wanted): &&(S, bool)| {
+            let key = escaped(label.as_ref());
+            if *wanted {
+                format!(r#"{{"op":"add","path":"/metadata/labels/{key}","value":""}}"#)
+            } else {
+                format!(r#"{{"op":"remove","path":"/metadata/labels/{key}"}}"#)
+            }
+        };
+        let operations: Vec<_> = edits.iter().map(operation).collect();
+        Some(format!("[{}]", operations.join(",")))
+    }
+
+    /// The JSON Patch that sets an annotation. Neither key nor value may need escapes in JSON.
+    pub fn annotation_patch(&self, key: &str, value: &str) -> String {
+        if self.0.annotations.is_some() {
+            let path = format!("/metadata/annotations/{}", escaped(key));
+            return format!(r#"[{{"op":"add","path":"{path}","value":"{value}"}}]"#);
+        }
+        format!(r#"[{{"op":"add","path":"/metadata/annotations","value":{{"{key}":"{value}"}}}}]"#)
+    }
+}
+
+/// A key in a JSON Pointer: `~` is `~0` first, then `/` is `~1` (case 5).
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+#[path = "metadata_tests.rs"]
+mod tests;

@@ -1,0 +1,33 @@
+use super::*;
+
+#[tokio::test]
+async fn an_abort_is_a_drain_too_and_the_first_cause_stays() {
+    let shutdown = Shutdown::new();
+    assert!(!shutdown.is_draining());
+    assert_eq!(shutdown.cause(), None);
+
+    let other = shutdown.clone();
+    other.drain("SIGTERM");
+    shutdown.draining().await;
+    assert!(!shutdown.is_aborted());
+
+    other.abort("SIGINT");
+    shutdown.aborted().await;
+    assert_eq!(shutdown.cause(), Some("SIGTERM"));
+}
+
+#[tokio::test]
+async fn the_first_signal_drains_and_the_second_aborts() {
+    let shutdown = Shutdown::on_signals().unwrap();
+    let signal = |name: &str| {
+        let pid = std::process::id().to_string();
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args([name, &pid]).status().unwrap().success());
+    };
+    signal("-TERM");
+    shutdown.draining().await;
+    assert!(!shutdown.is_aborted());
+    assert_eq!(shutdown.cause(), Some("SIGTERM"));
+    signal("-INT");
+    shutdown.aborted().await;
+}
