@@ -77,7 +77,7 @@ fn required(pod: &Value, mark: &Mark, injectors: &Injectors) -> Vec<String> {
     );
     let requirement = requirement::of(&pod, &namespace, injectors);
     let names = requirement
-        .claims
+        .matches
         .iter()
         .map(|claim| claim.name().to_owned());
     names.collect()
@@ -144,7 +144,7 @@ fn the_namespace_says_no_as_well() {
     let pod = PodView::read(&bare, injectors.keys()).unwrap();
     let requirement = requirement::of(&pod, &namespace, &injectors);
     let wanted: Vec<_> = requirement
-        .claims
+        .matches
         .iter()
         .map(|claim| claim.name())
         .collect();

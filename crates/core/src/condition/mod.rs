@@ -84,8 +84,8 @@ impl Expr {
             Self::Const(value) => Self::Const(!value),
             Self::Key(test) => test.negated().expr(),
             Self::Not(inner) => *inner,
-            other @ (Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_)) => {
-                Self::Not(Box::new(other))
+            Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_) => {
+                Self::Not(Box::new(self))
             }
         }
     }

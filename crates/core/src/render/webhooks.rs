@@ -15,37 +15,31 @@ use super::object::{self, Webhook};
 use super::{Enforcement, FailurePolicy, Rendered, Settings, excluded, exemptions, proof};
 
 /// Gate or check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hook {
-    Gate,
-    Check,
+struct Hook {
+    word: &'static str,
+    kind: &'static str,
+    path: &'static str,
+    reinvocation: Option<&'static str>,
 }
 
+const GATE: Hook = Hook {
+    word: "gate",
+    kind: "MutatingWebhookConfiguration",
+    path: path::GATE,
+    reinvocation: Some("Never"),
+};
+
+const CHECK: Hook = Hook {
+    word: "check",
+    kind: "ValidatingWebhookConfiguration",
+    path: path::CHECK,
+    reinvocation: None,
+};
+
 impl Hook {
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Gate => "MutatingWebhookConfiguration",
-            Self::Check => "ValidatingWebhookConfiguration",
-        }
-    }
-
-    fn path(self) -> &'static str {
-        match self {
-            Self::Gate => path::GATE,
-            Self::Check => path::CHECK,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Gate => "gate",
-            Self::Check => "check",
-        }
-    }
-
     /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
-    fn entry_name(self, entry: &Entry, mode: Mode) -> String {
-        let word = self.word();
+    fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
+        let word = self.word;
         let warn = if mode == Mode::Warn { ".warn" } else { "" };
         match &entry.name {
             Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
@@ -61,9 +55,7 @@ pub fn names_pod_entry(text: &str) -> bool {
         let mut labels = word.strip_suffix(ENTRIES).unwrap_or_default().split('.');
         labels.any(|label| {
             let hook = label.split_once('-').map_or(label, |(hook, _)| hook);
-            [Hook::Gate, Hook::Check]
-                .iter()
-                .any(|own| own.word() == hook)
+            [GATE, CHECK].iter().any(|own| own.word == hook)
         })
     })
 }
@@ -85,9 +77,9 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
         excluded,
         settings,
     };
-    let mut objects = vec![pods.configuration(Hook::Gate)];
+    let mut objects = vec![pods.configuration(&GATE)];
     if settings.enforcement == Enforcement::Webhook {
-        objects.push(pods.configuration(Hook::Check));
+        objects.push(pods.configuration(&CHECK));
     }
     let Pods {
         enforced, warned, ..
@@ -112,15 +104,15 @@ impl Pods<'_> {
         enforced.chain(self.warned.list.iter().map(|one| (one, Mode::Warn)))
     }
 
-    fn configuration(&self, hook: Hook) -> Value {
+    fn configuration(&self, hook: &Hook) -> Value {
         let entries = self.entries();
         let mut webhooks: Vec<Value> = entries
             .map(|(entry, mode)| self.webhook(entry, hook, mode))
             .collect();
-        if hook == Hook::Gate {
+        if hook.word == GATE.word {
             webhooks.push(proof::reach_entry(self.settings));
         }
-        let mut object = object::configuration(hook.kind(), CONFIGURATION, webhooks, self.settings);
+        let mut object = object::configuration(hook.kind, CONFIGURATION, webhooks, self.settings);
         let asked_for = self
             .entries()
             .map(|(one, mode)| (hook.entry_name(one, mode), json!(one.injectors())));
@@ -129,7 +121,7 @@ impl Pods<'_> {
         object
     }
 
-    fn webhook(&self, entry: &Entry, hook: Hook, mode: Mode) -> Value {
+    fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
         let is_policy = self.settings.enforcement == Enforcement::Policy;
         let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
         let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
@@ -137,7 +129,7 @@ impl Pods<'_> {
         conditions.push(json!({"name": REQUIRED, "expression": required}));
         let webhook = Webhook {
             name: hook.entry_name(entry, mode),
-            path: hook.path(),
+            path: hook.path,
             rules: object::creates("pods"),
             namespace_selector: self.selector(entry),
             object_selector: json!({}),
@@ -147,7 +139,7 @@ impl Pods<'_> {
             } else {
                 self.settings.failure_policy
             },
-            reinvocation: (hook == Hook::Gate).then_some("Never"),
+            reinvocation: hook.reinvocation,
         };
         webhook.object(self.settings)
     }

@@ -147,7 +147,7 @@ impl Vocabulary {
 }
 
 pub(super) fn terms_of_sets(injector: &Injector) -> impl Iterator<Item = &Term> {
-    injector.profile.meshed.iter().flat_map(|set| &set.when)
+    injector.profile.injected.iter().flat_map(|set| &set.when)
 }
 
 fn drawn(read: &Words, beside: &Words, draw: &mut Draw) -> Marks {

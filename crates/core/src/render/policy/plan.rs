@@ -2,8 +2,8 @@
 
 use crate::injector::Injector;
 use crate::injector::profile::InjectedSet;
-use crate::injector::rule::{Key, Rule};
 use crate::injector::rule::Outcome;
+use crate::injector::rule::{Key, Rule};
 
 use crate::condition::chain::Chain;
 use crate::condition::{Container, Expr, KeyTest};

@@ -8,15 +8,15 @@ use super::world::{World, worlds};
 use super::{injectors, settings};
 use crate::condition::Expr;
 use crate::condition::chain::{Chain, Choice};
-use crate::view::pod::PodView;
 use crate::decision::{check, requirement};
-use crate::readiness::{Looked, Readiness};
 use crate::injector::rule::{Key, Place};
 use crate::injector::{Injector, Injectors, PRESETS};
+use crate::readiness::{Looked, Readiness};
 use crate::render::entries::{self, Entries, Limits};
 use crate::render::partition::{Domain, LabelSet};
 use crate::render::policy::Plan;
 use crate::render::{self, mirror};
+use crate::view::pod::PodView;
 
 /// Whether a namespace with these labels is meant.
 fn contains(set: &LabelSet, domain: &Domain, world: &World) -> bool {

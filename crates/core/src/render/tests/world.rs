@@ -7,12 +7,12 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::condition::{Container, Expr};
-use crate::view::namespace::NamespaceView;
 use crate::injector::coverage::{self, Sample};
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Place};
 use crate::injector::{Injector, Injectors};
 use crate::render::mirror;
+use crate::view::namespace::NamespaceView;
 
 /// A pod and its namespace.
 #[derive(Debug, Clone)]

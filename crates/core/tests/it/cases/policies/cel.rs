@@ -51,7 +51,9 @@ impl Scope {
         }
         let text = self.variables.get(name);
         let text = text.ok_or_else(|| format!("no variable {name}"))?;
-        let value = self.evaluate(text).map_err(|why| format!("{name}: {why}"))?;
+        let value = self
+            .evaluate(text)
+            .map_err(|why| format!("{name}: {why}"))?;
         self.known
             .borrow_mut()
             .insert(name.to_owned(), value.clone());
@@ -103,12 +105,7 @@ impl Scope {
         Ok(Cel::Is(value))
     }
 
-    fn member(
-        &self,
-        of: &Expr,
-        key: &Expr,
-        (is_optional, locals): (bool, &Locals),
-    ) -> Result<Cel> {
+    fn member(&self, of: &Expr, key: &Expr, (is_optional, locals): (bool, &Locals)) -> Result<Cel> {
         let key = self.value(key, locals)?;
         let find = |value: &Value| match &key {
             Value::Number(number) => value.get(usize::try_from(number.as_u64()?).ok()?).cloned(),
@@ -130,8 +127,16 @@ impl Scope {
         locals: &Locals,
     ) -> Result<Value> {
         match operator {
-            "||" => return Ok(json!(self.truth(left, locals)? || self.truth(right, locals)?)),
-            "&&" => return Ok(json!(self.truth(left, locals)? && self.truth(right, locals)?)),
+            "||" => {
+                return Ok(json!(
+                    self.truth(left, locals)? || self.truth(right, locals)?
+                ));
+            }
+            "&&" => {
+                return Ok(json!(
+                    self.truth(left, locals)? && self.truth(right, locals)?
+                ));
+            }
             _ => {}
         }
         let (left, right) = (self.value(left, locals)?, self.value(right, locals)?);
@@ -206,7 +211,13 @@ impl Scope {
             ("substring", own, [from, to]) => {
                 let [from, to] = [from, to].map(|n| n.as_u64().and_then(|n| n.try_into().ok()));
                 let (from, to): (usize, usize) = (from.ok_or_else(wrong)?, to.ok_or_else(wrong)?);
-                json!(text(own)?.chars().skip(from).take(to - from).collect::<String>())
+                json!(
+                    text(own)?
+                        .chars()
+                        .skip(from)
+                        .take(to - from)
+                        .collect::<String>()
+                )
             }
             _ => return Err(wrong()),
         })
@@ -456,13 +467,28 @@ fn expressions_are_evaluated_as_the_language_has_it() {
         ("object.metadata.?labels[?'b'].orValue('-')", json!("-")),
         ("object.metadata.?annotations.orValue({})", json!({})),
         ("object.metadata.?annotations[?'b'].orValue('')", json!("")),
-        ("'a' in object.metadata.labels && !('b' in object.metadata.labels)", json!(true)),
-        ("object.list.exists(c, c.?n.orValue('') == 'x')", json!(true)),
-        ("object.list.filter(c, c.?n.orValue('') == 'x')[0].n", json!("x")),
-        ("['a', 'b'].filter(n, n != 'a').size() > 0 ? 'it\\'s' : ''", json!("it's")),
+        (
+            "'a' in object.metadata.labels && !('b' in object.metadata.labels)",
+            json!(true),
+        ),
+        (
+            "object.list.exists(c, c.?n.orValue('') == 'x')",
+            json!(true),
+        ),
+        (
+            "object.list.filter(c, c.?n.orValue('') == 'x')[0].n",
+            json!("x"),
+        ),
+        (
+            "['a', 'b'].filter(n, n != 'a').size() > 0 ? 'it\\'s' : ''",
+            json!("it's"),
+        ),
         ("(['a'] + ['b']).join(' or ')", json!("a or b")),
         ("'äbc'.substring(0, 2) + '\\u2026'", json!("äb…")),
-        ("'Ab'.lowerAscii().startsWith('ab') || 'a' in []", json!(true)),
+        (
+            "'Ab'.lowerAscii().startsWith('ab') || 'a' in []",
+            json!(true),
+        ),
         ("'a\\nb'.replace('\\n', ' ').size() - 1", json!(2)),
         ("false && true || true", json!(true)),
         ("variables.two", json!("yes")),
