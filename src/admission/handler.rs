@@ -15,12 +15,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::cluster::live::LookupError;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
-use crate::view::namespace::NamespaceView;
-use crate::view::pod::PodView;
 use crate::decision::reason::Reason;
 use crate::decision::requirement::RuleMatch;
 use crate::decision::{Decision, check, exemption, gate, requirement};
 use crate::metrics::Hook;
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
 
 use super::bad_call::BadCall;
 use super::metadata::{self, Patched};

@@ -4,13 +4,13 @@
 //! Neither ever refuses what is not its business: a label that is missing is repaired later, a
 //! namespace that cannot be written is an outage.
 
-use crate::view::metadata::MetadataView;
-use crate::decision::reason::Reason;
 use crate::decision::Decision;
+use crate::decision::reason::Reason;
 use crate::decision::verdict::Verdict;
 use crate::injector::Injectors;
 use crate::injector::rule::Place;
 use crate::render::{mirror, proof};
+use crate::view::metadata::MetadataView;
 
 use super::review::{NoPod, Request};
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::view::pod::PodView;
-use crate::decision::reason::Reason;
 use crate::decision::Decision;
+use crate::decision::reason::Reason;
 use crate::decision::verdict::Verdict;
-use crate::text::one_line;
 use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
+use crate::text::one_line;
+use crate::view::pod::PodView;
 
 use super::review::Request;
 

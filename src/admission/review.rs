@@ -11,11 +11,11 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::view::json::{Object, Text};
-use crate::view::pod::{PodFields, PodView};
 use crate::decision::Decision;
 use crate::decision::verdict::Verdict;
 use crate::injector::keys::Keys;
+use crate::view::json::{Object, Text};
+use crate::view::pod::{PodFields, PodView};
 
 use super::bad_call::BadCall;
 use super::reader::{Careful, Quick};

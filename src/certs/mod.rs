@@ -4,11 +4,13 @@
 //! sockets (that is `server`) nor where in a cluster certificates are kept.
 
 pub mod files;
-pub mod held;
+
 pub mod issue;
+pub mod live;
 pub mod mount;
 pub mod pair;
 pub mod reload;
+pub mod secret_data;
 pub mod throwaway;
 pub mod verify;
 

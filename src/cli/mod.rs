@@ -4,9 +4,11 @@
 //! decided elsewhere.
 
 mod break_glass;
+mod change;
 mod completions;
 mod control;
 mod explain;
+mod install_namespace;
 mod output;
 mod parts;
 mod render;
@@ -54,7 +56,7 @@ pub struct Cli {
 enum Command {
     /// Answer admission reviews over HTTPS
     Serve(serve::ServeArgs),
-    /// Write what registers the serving replicas with their cluster, and keep it
+    /// Run the leader-elected controllers
     Control(control::ControlArgs),
     /// Say what would become of the pods in a file, and why
     Explain(explain::ExplainArgs),
@@ -63,9 +65,9 @@ enum Command {
     Render(render::Form),
     /// Say how an installation is: registration, replicas, certificates, injectors, refusals
     Status(status::StatusArgs),
-    /// Let pods start without their sidecars for a time: who, why and until when is written down
+    /// Suspend enforcement for a time, with a record of who, why and until when
     BreakGlass(break_glass::BreakGlassArgs),
-    /// Take away all that meshgate has written into a cluster
+    /// Remove what meshgate has written into a cluster
     Uninstall(uninstall::UninstallArgs),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),

@@ -11,6 +11,7 @@ use crate::controllers::args::WebhookUrl;
 use crate::injector::Injectors;
 use crate::render::{self, Client, Enforcement, FailurePolicy, MirrorForm, Rendered, Settings};
 
+use super::install_namespace::InstallNamespace;
 use super::output::{self, Exit};
 use super::{Done, configuration};
 
@@ -70,15 +71,8 @@ pub(super) struct RenderArgs {
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// meshgate's own namespace, whose pods are never looked at
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
-    )]
-    namespace: String,
+    #[command(flatten)]
+    install: InstallNamespace,
 
     /// Who makes the guarantee: the webhooks, or policies in the API server with a gate that never
     /// blocks
@@ -213,7 +207,7 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
         (Some(url), _) => Client::Url(url.to_string()),
         (None, Some(service)) => service.clone(),
         (None, None) => Client::Service {
-            namespace: args.namespace.clone(),
+            namespace: args.install.namespace.clone(),
             name: "meshgate".to_owned(),
             port: 443,
         },
@@ -228,7 +222,7 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
     let writers = if args.writers.is_empty() {
         vec![format!(
             "system:serviceaccount:{}:meshgate-control",
-            args.namespace
+            args.install.namespace
         )]
     } else {
         args.writers.clone()
@@ -248,7 +242,7 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
             MirrorArg::Webhook => MirrorForm::Webhook,
         },
         writers,
-        ..Settings::new(client, &args.namespace)
+        ..Settings::new(client, &args.install.namespace)
     })
 }
 

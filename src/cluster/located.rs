@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::readiness::installation::{self, Client, Installation, Known};
 use crate::injector::profile::{DEFAULT_INSTANCE, Profile, ServiceName};
+use crate::readiness::installation::{self, Client, Installation, Known};
 
 /// Where one injector is.
 #[derive(Debug, Default)]

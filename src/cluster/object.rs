@@ -1,10 +1,10 @@
 //! Objects of the cluster, and what the view keeps of them. PURE, as the store.
 
-use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
-use crate::readiness::endpoints::{Endpoint, Slice};
 use crate::injector::keys::Keys;
 use crate::injector::profile::ServiceName;
 use crate::injector::rule::Place;
+use crate::readiness::endpoints::{Endpoint, Slice};
+use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
 
 use super::slim;
 use crate::break_glass;

@@ -1,10 +1,10 @@
 //! What start-up lines, `explain` and metrics say of the cluster. PURE, as the store.
 
+use crate::injector::Injector;
+use crate::injector::profile::ReadinessSource;
+use crate::injector::profile::{DEFAULT_INSTANCE, ServiceName};
 use crate::readiness::Readiness;
 use crate::readiness::endpoints::{Nodes, Slice};
-use crate::injector::Injector;
-use crate::injector::profile::{DEFAULT_INSTANCE, ServiceName};
-use crate::injector::profile::ReadinessSource;
 
 use super::located::Place;
 use super::object::Kind;

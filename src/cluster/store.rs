@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::readiness::installation::{self, Client, Installation, Known, WebhookConfiguration};
-use crate::view::namespace::NamespaceView;
-use crate::readiness::endpoints::{self, Nodes, Slice, Tally};
-use crate::readiness::{Looked, Readiness};
 use crate::break_glass::Note;
-use crate::injector::profile::ServiceName;
 use crate::injector::profile::ReadinessSource;
+use crate::injector::profile::ServiceName;
 use crate::injector::{Injector, Injectors};
+use crate::readiness::endpoints::{self, Nodes, Slice, Tally};
+use crate::readiness::installation::{self, Client, Installation, Known, WebhookConfiguration};
+use crate::readiness::{Looked, Readiness};
+use crate::view::namespace::NamespaceView;
 
 use super::glass::Glass;
 use super::located::{Located, Place};

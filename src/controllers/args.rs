@@ -1,16 +1,16 @@
-//! The flags of whoever writes the registration.
+//! The flags of commands that write the registration.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::render::{Enforcement, MirrorForm};
 
-/// How the API server is told of us.
+/// The flags of `serve` by which it registers itself.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RegistrationArgs {
-    /// Register with the cluster, to be called at this address: for development and tests. The
-    /// registration is written, armed once the API server has reached us, and kept; it stays when
-    /// meshgate stops (see `meshgate uninstall`)
+    /// Register with the cluster, to be called at this address: for development and tests. meshgate
+    /// writes the registration, arms it once the API server has reached this address, and keeps it. It
+    /// stays when meshgate stops (see `meshgate uninstall`)
     #[arg(
         long,
         value_name = "https://HOST:PORT",
@@ -19,10 +19,10 @@ pub struct RegistrationArgs {
     )]
     pub webhook_url: Option<WebhookUrl>,
 
-    /// Who refuses a pod without its sidecar: a webhook, or a policy in the API server itself
+    /// What refuses a pod without its sidecar: a webhook, or a policy in the API server itself
     #[arg(
         long,
-        value_name = "BY",
+        value_name = "MECHANISM",
         default_value = "webhook",
         requires = "webhook_url"
     )]
@@ -31,14 +31,13 @@ pub struct RegistrationArgs {
     /// What keeps the labels of namespaces that mirror their annotations
     #[arg(
         long,
-        value_name = "BY",
+        value_name = "MECHANISM",
         default_value = "auto",
         requires = "webhook_url"
     )]
     pub mirror: MirrorArg,
 }
 
-/// Who enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum EnforcementArg {
     /// Gate and check are webhooks.
@@ -56,10 +55,9 @@ impl From<EnforcementArg> for Enforcement {
     }
 }
 
-/// Who mirrors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MirrorArg {
-    /// A policy where the cluster has the kind, else a webhook.
+    /// A policy where the cluster serves the kind, else a webhook.
     Auto,
     /// A MutatingAdmissionPolicy (Kubernetes 1.36 and later).
     Policy,
@@ -68,7 +66,7 @@ pub enum MirrorArg {
 }
 
 impl MirrorArg {
-    /// The form that was asked for, if one was.
+    /// `None`: what the cluster serves decides.
     pub fn form(self) -> Option<MirrorForm> {
         match self {
             Self::Auto => None,
@@ -78,7 +76,7 @@ impl MirrorArg {
     }
 }
 
-/// An address that the API server takes as a webhook's, without a path.
+/// An address that the API server accepts as a webhook's, without a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookUrl {
     url: String,
@@ -86,7 +84,7 @@ pub struct WebhookUrl {
 }
 
 impl WebhookUrl {
-    /// Its host, for the certificate.
+    /// For the certificate.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -98,7 +96,6 @@ impl fmt::Display for WebhookUrl {
     }
 }
 
-/// Why a text is no such address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected https://HOST:PORT without a path, as the API server is to call it: {0}")]
 pub struct WebhookUrlError(&'static str);

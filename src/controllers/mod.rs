@@ -1,23 +1,20 @@
-//! What meshgate writes into the cluster: level-based loops, each with a pure plan and acts apart.
+//! What meshgate writes into the cluster: level-based loops, each with a pure plan and separate acts.
 //!
 //! Knows nothing of HTTP. A new controller is a file or folder here and a row in `ALL`.
 //!
-//! - `runner`: runs the controllers, while it is this one.
-//! - [`registration`]: the objects by which the API server asks us, written, armed and kept.
+//! - `runner`: runs the controllers while this process leads.
+//! - [`registration`]: the webhook configurations and policies by which the API server calls meshgate.
 //! - [`namespaces`]: the labels of namespaces that mirror their annotations.
-//! - [`certificates`]: the Secrets of CA and serving certificate, and what callers have to trust.
-//! - [`glass`]: breaks the glass and closes it, for `break-glass`.
-//! - [`removal`]: takes all of it away again, for `uninstall`.
+//! - [`certificates`]: the Secrets of the CA and the serving certificate, what callers have to trust, and
+//!   how a replica follows its Secret.
 
 pub mod args;
 pub mod certificates;
-pub mod glass;
 pub mod namespaces;
-mod pace;
 pub mod registration;
-pub mod removal;
 mod runner;
 pub mod trust;
+mod write_limiter;
 
 use std::sync::Arc;
 
@@ -28,60 +25,59 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::injector::Injectors;
-use crate::leader::Fenced;
+use crate::leader::{Fenced, Reporting};
 use crate::lifecycle::Latch;
 use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
 
 use self::trust::Trust;
 
-pub use self::runner::start;
+pub use self::runner::{Writer, start};
 
-/// What the controllers share.
+/// What the controllers share in one term. By the channels they wait for each other.
 pub struct Context {
     client: Client,
     injectors: Arc<Injectors>,
     form: Form,
     metrics: Arc<Metrics>,
     latch: Latch,
-    /// By what callers are to verify us; `None` until it is known.
+    /// By what callers are to verify meshgate's certificate; `None` until it is known.
     trust: watch::Sender<Option<Trust>>,
     /// The mirror is as this configuration wants it.
     mirrored: watch::Sender<bool>,
     /// Existing namespaces have the labels that this configuration selects by.
     labelled: watch::Sender<bool>,
-    /// Entries of this configuration are in force, so that nothing else selects by labels that it
-    /// does not want. Never taken back: the configuration of a run is one.
+    /// Entries of this configuration are in force, so no other entry selects by labels that it does
+    /// not want. Never becomes false again: a run has one configuration.
     in_force: watch::Sender<bool>,
-    /// How many namespaces lack a label that they should have.
+    /// Namespaces that lack a label.
     unlabelled: watch::Sender<usize>,
 }
 
 /// The form of the registration.
 #[derive(Debug, Clone)]
 pub struct Form {
-    /// How the API server calls us, and where we live.
+    /// How the API server calls meshgate, and where meshgate is installed.
     pub settings: Settings,
-    /// How namespaces are labelled; found out from what the cluster serves if nobody says it.
+    /// How namespaces are labelled; by default what the cluster serves decides.
     pub mirror: Option<MirrorForm>,
-    /// What the label `meshgate.io/configuration` of serving replicas says when they have the
-    /// configuration that is registered; replicas are not looked at if nobody says it.
+    /// The label `meshgate.io/configuration` of serving replicas that have the configuration to
+    /// register; without it replicas are not looked at.
     pub configuration: Option<String>,
-    /// Whether our namespace is created where it is missing: for development, where nothing else
+    /// Whether to create meshgate's namespace if it is missing: for development, where nothing else
     /// needs it.
-    pub creates_home: bool,
-    /// Where certificates come from, and so what callers are to trust.
+    pub creates_namespace: bool,
     pub certificates: certificates::Settings,
 }
 
 impl Context {
-    /// Writes what `injectors` need in this form. The latch says how far that is, and is always
-    /// open: a server that nobody calls yet is no less able to answer.
+    /// The latch tells the progress and is always open: a server that the API server does not call yet
+    /// can answer.
     pub fn new(
         client: Fenced,
         injectors: Arc<Injectors>,
         form: Form,
-        (metrics, latch): (Arc<Metrics>, Latch),
+        Reporting { metrics, latch }: Reporting,
     ) -> Self {
         latch.open_with("not written yet");
         Self {
@@ -98,26 +94,25 @@ impl Context {
         }
     }
 
-    /// Somebody else acts from now on: what was said of the cluster is theirs to say.
+    /// Another process leads from now on: what this one reported of the cluster is out of date.
     fn is_over(&self) {
-        self.latch.open_with("kept by whoever leads");
+        self.latch.open_with(KEPT_BY_LEADER);
         self.metrics.writes_no_more();
     }
 
-    /// By what callers are to verify us; `None` until it is known.
     pub fn trust(&self) -> watch::Receiver<Option<Trust>> {
         self.trust.subscribe()
     }
 }
 
-/// What runs until it is told to stop.
+/// The state of the registration in a process that does not lead.
+pub const KEPT_BY_LEADER: &str = "kept by the leader";
+
+/// Runs until the token is cancelled.
 type Run = fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>;
 
-/// A controller: its name, and what it does.
-type Controller = (&'static str, Run);
-
-/// All controllers.
-const ALL: [Controller; 3] = [
+/// All controllers, by name.
+const ALL: [(&str, Run); 3] = [
     ("certificates", |context, stop| {
         certificates::run(context, stop).boxed()
     }),

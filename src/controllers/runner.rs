@@ -1,4 +1,4 @@
-//! Runs the controllers while the claim is held, and forgets what they knew when it is lost.
+//! Runs the controllers while this process leads. A new term begins with new state.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::leader::{Claim, Fenced};
 use crate::lifecycle::Tasks;
 
 use super::{ALL, Context, Run, registration};
-use crate::leader::{Claim, Fenced};
 
-/// One time of holding the claim. What is known of the cluster is known for it alone: afterwards
-/// somebody else may have written.
+/// One time of leading. What it knows of the cluster is void afterwards: another process may have
+/// written.
 #[derive(Clone)]
 struct Term {
     context: Arc<Context>,
@@ -21,12 +21,18 @@ struct Term {
 
 type Terms = watch::Receiver<Option<Term>>;
 
-/// Starts all controllers, to act while `claim` is held, each time with a context that `make` makes
-/// of a client which writes by that claim alone. They end when told to, and leave what they wrote
-/// where it is: a meshgate that is stopped must not open the gate. The token that comes back is
-/// cancelled when all have ended, and the claim is needed no longer.
+/// A client, and the claim without which it writes nothing.
+pub struct Writer {
+    pub client: Client,
+    pub claim: Claim,
+}
+
+/// Starts all controllers, to act while the claim is held. For each term `make` makes a context with a
+/// client that writes by the claim alone. The controllers end with `stop`, and leave what they wrote:
+/// a meshgate that stops must not open the gate. The returned token is cancelled when all have ended
+/// and no longer need the claim.
 pub fn start(
-    (client, claim): (Client, Claim),
+    Writer { client, claim }: Writer,
     make: impl Fn(Fenced) -> Context + Send + Sync + 'static,
     tasks: &Tasks,
     stop: &CancellationToken,
@@ -61,7 +67,8 @@ pub fn start(
             sender.send_replace(None);
             context.is_over();
         }
-        // Deleting what nobody serves any more needs no claim: who else does it finds it gone.
+        // A registration without meshgate's namespace is deleted without a claim: a second process that
+        // does it too finds it gone.
         let client = Fenced::new(client, Claim::always(), 0);
         registration::withdraw(make(client)).await;
     });
@@ -74,7 +81,7 @@ async fn follow(run: Run, mut terms: Terms, stop: CancellationToken) {
         let next = async {
             match terms.changed().await {
                 Ok(()) => terms.borrow_and_update().clone(),
-                // Nobody is there any more to begin a term: the program ends.
+                // The task that begins terms has ended: so does the program.
                 Err(_) => std::future::pending().await,
             }
         };
@@ -86,7 +93,7 @@ async fn follow(run: Run, mut terms: Terms, stop: CancellationToken) {
         };
         run(context, over.clone()).await;
         if !over.is_cancelled() {
-            // It has ended by itself, which is for whoever watches over tasks to judge.
+            // It has ended by itself: `Tasks` brings the program down.
             return;
         }
     }

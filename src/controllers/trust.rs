@@ -1,28 +1,24 @@
-//! What the registration carries so that callers can verify us. Pure.
+//! What the registration carries so that API servers can verify meshgate's certificate. Pure.
 
 use serde_json::Value;
 
 use crate::render::Settings;
 
-/// By what a caller verifies our certificate.
+/// By what a caller verifies meshgate's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// These CAs, PEM: the `caBundle`.
+    /// These CAs in PEM: the `caBundle`.
     Bundle(String),
-    /// What the API server's own system trusts: a public CA.
+    /// The trust store of the API server's own system: a public CA.
     System,
-    /// What cainjector of cert-manager writes there for this `NAMESPACE/NAME` of a Certificate.
-    Injected(String),
 }
 
 impl Trust {
-    /// Says so in what is rendered.
     pub fn enter(&self, settings: &mut Settings) {
-        settings.ca_bundle = None;
-        match self {
-            Self::Bundle(pem) => settings.ca_bundle = Some(pem.clone()),
-            Self::System | Self::Injected(_) => {}
-        }
+        settings.ca_bundle = match self {
+            Self::Bundle(pem) => Some(pem.clone()),
+            Self::System => None,
+        };
     }
 }
 

@@ -1,5 +1,9 @@
-//! Events about objects of the registration. They are the cluster's, so that their Events are in
-//! namespace `default`, as the API server wants it.
+//! Events about objects of the registration. These have no namespace, so the API server wants their
+//! Events in namespace `default`.
+//!
+//! kube-runtime's `Recorder` would not do: it leaves `lastTimestamp` empty, by which
+//! `kubectl get events --sort-by=.lastTimestamp` sorts, and for a repeated Event it needs `patch` on
+//! `events` in `default`: the right to rewrite the Events of others there.
 
 use k8s_openapi::api::core::v1::{Event as Object, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,34 +17,44 @@ use super::{CallError, MANAGER, call};
 /// Where Events about objects without a namespace are.
 pub const NAMESPACE: &str = "default";
 
-/// Reason of Events that say what keeps the registration from being as it is wanted.
+/// Reason: something keeps the registration from its wanted state.
 pub const NOT_AS_WANTED: &str = "NotAsWanted";
-/// Reason of Events that say that it is so again.
+/// Reason: the registration is in its wanted state again.
 pub const AS_WANTED: &str = "AsWanted";
+/// Reason: `break-glass` switched enforcement off for a time.
+pub const ENFORCEMENT_SUSPENDED: &str = "EnforcementSuspended";
+/// Reason: enforcement is on again.
+pub const ENFORCEMENT_RESUMED: &str = "EnforcementResumed";
 
-/// What is to be told.
+/// In characters. The API server refuses a message of more than 1024.
+const LONGEST: usize = 1000;
+
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// A word for programs.
     pub reason: &'static str,
-    /// A sentence for people.
     pub message: String,
-    /// Whether somebody should look.
+    /// An administrator should look.
     pub is_warning: bool,
 }
 
-/// Tells of an object, as it was seen.
+/// Writes an Event about an object, with the UID that `seen` has.
 ///
 /// # Errors
-/// The API server refuses it, or cannot be asked.
+/// The API server refuses the call or does not answer.
 pub async fn record(
     client: &Client,
-    (id, seen): (&Id, Option<&Value>),
+    id: &Id,
+    seen: Option<&Value>,
     event: &Event,
 ) -> Result<(), CallError> {
     let names = id.kind.names();
     let uid = seen.and_then(|seen| seen["metadata"]["uid"].as_str());
     let now = Time(super::wall_clock());
+    let kind = if event.is_warning {
+        "Warning"
+    } else {
+        "Normal"
+    };
     let mut object = Object {
         involved_object: ObjectReference {
             api_version: Some(format!("{}/v1", names.group)),
@@ -50,16 +64,8 @@ pub async fn record(
             ..ObjectReference::default()
         },
         reason: Some(event.reason.to_owned()),
-        // The API server takes no longer ones.
-        message: Some(event.message.chars().take(1000).collect()),
-        type_: Some(
-            if event.is_warning {
-                "Warning"
-            } else {
-                "Normal"
-            }
-            .to_owned(),
-        ),
+        message: Some(event.message.chars().take(LONGEST).collect()),
+        type_: Some(kind.to_owned()),
         source: Some(EventSource {
             component: Some(MANAGER.to_owned()),
             ..EventSource::default()

@@ -1,4 +1,4 @@
-//! The kinds of objects that meshgate writes, and the name of one of them. Pure.
+//! The kinds of objects that meshgate writes for the whole cluster, and the name of one object. Pure.
 
 use std::fmt;
 
@@ -11,9 +11,8 @@ use crate::render::OWNER;
 pub enum Kind {
     /// The empty owner of everything else.
     ClusterRole,
-    /// The mirror, where the cluster has the kind.
+    /// The mirror, where the cluster serves the kind, and its proof.
     MutatingPolicy,
-    /// Its binding.
     MutatingPolicyBinding,
     /// The mirror where it is a webhook, and the gate.
     MutatingWebhooks,
@@ -21,14 +20,12 @@ pub enum Kind {
     ValidatingWebhooks,
     /// The guard, and the check where it is a policy.
     ValidatingPolicy,
-    /// Their bindings.
     ValidatingPolicyBinding,
 }
 
-/// What the API says about a kind.
+/// What the API says about a kind. The version of all of them is v1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names {
-    /// Its API group; the version is v1 for all.
     pub group: &'static str,
     /// As objects spell it.
     pub kind: &'static str,
@@ -36,11 +33,9 @@ pub struct Names {
     pub plural: &'static str,
 }
 
-const ADMISSION: &str = "admissionregistration.k8s.io";
-
 impl Kind {
-    /// All of them, in the order in which they are removed: first what can refuse anything, last
-    /// the owner, since everything else goes with it.
+    /// All of them in the order of removal: first what can refuse a request, last the owner, since
+    /// the garbage collector deletes everything else with it.
     pub const BY_REMOVAL: [Self; 7] = [
         Self::MutatingWebhooks,
         Self::ValidatingWebhooks,
@@ -51,34 +46,31 @@ impl Kind {
         Self::ClusterRole,
     ];
 
-    /// Its names.
     pub fn names(self) -> Names {
-        let (group, kind, plural) = match self {
-            Self::ClusterRole => ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles"),
-            Self::MutatingPolicy => {
-                let plural = "mutatingadmissionpolicies";
-                (ADMISSION, "MutatingAdmissionPolicy", plural)
-            }
-            Self::MutatingPolicyBinding => {
-                let plural = "mutatingadmissionpolicybindings";
-                (ADMISSION, "MutatingAdmissionPolicyBinding", plural)
-            }
-            Self::MutatingWebhooks => {
-                let plural = "mutatingwebhookconfigurations";
-                (ADMISSION, "MutatingWebhookConfiguration", plural)
-            }
-            Self::ValidatingWebhooks => {
-                let plural = "validatingwebhookconfigurations";
-                (ADMISSION, "ValidatingWebhookConfiguration", plural)
-            }
-            Self::ValidatingPolicy => {
-                let plural = "validatingadmissionpolicies";
-                (ADMISSION, "ValidatingAdmissionPolicy", plural)
-            }
-            Self::ValidatingPolicyBinding => {
-                let plural = "validatingadmissionpolicybindings";
-                (ADMISSION, "ValidatingAdmissionPolicyBinding", plural)
-            }
+        let (kind, plural) = match self {
+            Self::ClusterRole => ("ClusterRole", "clusterroles"),
+            Self::MutatingPolicy => ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+            Self::MutatingPolicyBinding => (
+                "MutatingAdmissionPolicyBinding",
+                "mutatingadmissionpolicybindings",
+            ),
+            Self::MutatingWebhooks => (
+                "MutatingWebhookConfiguration",
+                "mutatingwebhookconfigurations",
+            ),
+            Self::ValidatingWebhooks => (
+                "ValidatingWebhookConfiguration",
+                "validatingwebhookconfigurations",
+            ),
+            Self::ValidatingPolicy => ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+            Self::ValidatingPolicyBinding => (
+                "ValidatingAdmissionPolicyBinding",
+                "validatingadmissionpolicybindings",
+            ),
+        };
+        let group = match self {
+            Self::ClusterRole => "rbac.authorization.k8s.io",
+            _ => "admissionregistration.k8s.io",
         };
         Names {
             group,
@@ -87,50 +79,51 @@ impl Kind {
         }
     }
 
-    /// True for the kinds that the guard guards.
+    /// The kinds that the guard guards.
     pub fn is_webhooks(self) -> bool {
         matches!(self, Self::MutatingWebhooks | Self::ValidatingWebhooks)
     }
 
-    /// True for the kinds that older clusters do not serve.
+    /// The kinds that clusters before 1.36 do not serve.
     pub fn is_optional(self) -> bool {
         matches!(self, Self::MutatingPolicy | Self::MutatingPolicyBinding)
     }
 }
 
-/// Which object.
+/// One object, which has no namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
-    /// Its kind.
     pub kind: Kind,
-    /// Its name.
     pub name: String,
 }
 
 impl Id {
-    /// Of an object with `kind` and `metadata.name`; `None` if it is none of ours.
+    pub fn new(kind: Kind, name: &str) -> Self {
+        Self {
+            kind,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Of an object with `kind` and `metadata.name`; `None` if meshgate does not write its kind.
     pub fn of(object: &Value) -> Option<Self> {
         let word = object["kind"].as_str()?;
         let mut kinds = Kind::BY_REMOVAL.into_iter();
-        Some(Self {
-            kind: kinds.find(|kind| kind.names().kind == word)?,
-            name: object["metadata"]["name"].as_str()?.to_owned(),
-        })
+        let kind = kinds.find(|kind| kind.names().kind == word)?;
+        Some(Self::new(kind, object["metadata"]["name"].as_str()?))
     }
-}
 
-impl Id {
-    /// Whether it has a name as we give it. The label that ours carry may be on anybody's object.
+    /// Whether meshgate gives such names. The label of meshgate's objects may be on any object.
     pub fn is_ours(&self) -> bool {
-        match self.kind == Kind::ClusterRole {
-            true => self.name == OWNER,
-            false => self.name.ends_with(".meshgate.io"),
+        if self.kind == Kind::ClusterRole {
+            self.name == OWNER
+        } else {
+            self.name.ends_with(".meshgate.io")
         }
     }
 }
 
-/// The objects in the order in which they go: webhooks first, as they alone can refuse anything
-/// when nobody answers them; the owner last.
+/// Sorts objects into the order of removal.
 pub fn in_order(mut ids: Vec<Id>) -> Vec<Id> {
     let rank = |kind: Kind| Kind::BY_REMOVAL.iter().position(|one| *one == kind);
     ids.sort_by_key(|id| (rank(id.kind), id.name.clone()));
@@ -149,10 +142,7 @@ mod tests {
 
     #[test]
     fn ours_are_told_by_their_names() {
-        let id = |kind, name: &str| Id {
-            kind,
-            name: name.to_owned(),
-        };
+        let id = Id::new;
         assert!(id(Kind::ValidatingPolicy, "old.check.meshgate.io").is_ours());
         assert!(id(Kind::ClusterRole, OWNER).is_ours());
         assert!(!id(Kind::ClusterRole, "guard.meshgate.io").is_ours());

@@ -1,106 +1,126 @@
-//! How the controllers talk to the API server: each call with a deadline, each error as a
-//! sentence.
+//! Calls to the API server: each one has a deadline, and each error is one sentence.
 
+pub mod backoff;
 pub mod event;
 pub mod kind;
+pub mod owner;
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::Value;
 
-use self::kind::Kind;
+use self::kind::{Id, Kind};
 
-/// The clock by which people and objects tell the time. Plans are told it.
+/// The wall clock. Pure plans are given the time.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the edge where plans, which are pure, get the time from"
+    reason = "the one place where controllers and commands read the wall clock"
 )]
 pub fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// The field manager of everything that we write.
+/// The field manager of everything that meshgate writes.
 pub const MANAGER: &str = "meshgate";
+/// The field manager of what `break-glass` writes, and of what puts it back.
+pub const BREAK_GLASS_MANAGER: &str = "meshgate-break-glass";
 
-/// How long one call may take: longer than any webhook that it may have to wait for.
-pub const DEADLINE: Duration = Duration::from_secs(35);
+/// Longer than the API server waits for any one webhook (30 s).
+const DEADLINE: Duration = Duration::from_secs(35);
 
-/// A call that did not do what it should.
+/// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The API server said no, or was not reached.
+    /// The API server refused it, or was not reached. The answer is not this error's source: the
+    /// sentence has all of its text, once.
     #[error("{what}: {}", said(answer))]
     Call {
-        /// What was tried.
         what: String,
-        /// What came back. No source of this error: its text has all of it, and once.
         answer: Box<kube::Error>,
     },
-    /// No answer came.
-    #[error("{what}: no answer within {DEADLINE:?}")]
-    Deadline {
-        /// What was tried.
-        what: String,
-    },
+    #[error("{what}: no answer within {within:?}")]
+    Deadline { what: String, within: Duration },
 }
 
 impl CallError {
-    /// The HTTP status of the API server's answer, if there was one.
+    /// The HTTP status; `None` if the API server did not answer.
     pub fn code(&self) -> Option<u16> {
         let Self::Call { answer, .. } = self else {
             return None;
         };
-        code(answer)
+        let kube::Error::Api(status) = &**answer else {
+            return None;
+        };
+        Some(status.code)
     }
 
-    /// The object is not there (any more).
+    /// The object does not exist (any more).
     pub fn is_gone(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// A right is missing, or a policy refuses it: trying again does not help.
+    /// A right is missing, or a policy refuses it: a retry does not help.
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// Somebody else was quicker: look again.
+    /// Another client wrote the object first: read it again.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 }
 
-/// Makes a call with a deadline; `what` is said where it fails.
+/// Makes a call with the usual deadline; `what` begins the error's sentence.
 ///
 /// # Errors
-/// The call failed or took too long.
+/// The API server refused the call or did not answer in time.
 pub async fn call<T>(
     what: impl FnOnce() -> String,
     future: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {
-    match tokio::time::timeout(DEADLINE, future).await {
+    call_within(DEADLINE, what, future).await
+}
+
+/// As [`call`], with a deadline of its own.
+///
+/// # Errors
+/// As those of [`call`].
+pub async fn call_within<T>(
+    within: Duration,
+    what: impl FnOnce() -> String,
+    future: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(within, future).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(answer)) => Err(CallError::Call {
             what: what(),
             answer: Box::new(answer),
         }),
-        Err(_) => Err(CallError::Deadline { what: what() }),
+        Err(_) => Err(CallError::Deadline {
+            what: what(),
+            within,
+        }),
     }
 }
 
-/// The HTTP status of the API server's answer, if there was one.
-pub fn code(error: &kube::Error) -> Option<u16> {
-    if let kube::Error::Api(status) = error {
-        return Some(status.code);
+/// The result of a deletion: an object that is gone already was deleted.
+///
+/// # Errors
+/// All others.
+pub fn gone_is_deleted<T>(deleted: Result<T, CallError>) -> Result<(), CallError> {
+    match deleted {
+        Err(error) if !error.is_gone() => Err(error),
+        _ => Ok(()),
     }
-    None
 }
 
-/// What an error says, once: the client's own text says everything twice.
-pub fn said(error: &kube::Error) -> String {
+/// The text of an error, each cause once: the client's own text repeats its causes.
+fn said(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
@@ -117,29 +137,42 @@ pub fn said(error: &kube::Error) -> String {
     text
 }
 
-/// All objects of a kind.
-pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &resource(kind))
+/// Merges a patch into an object. The patch carries the `resourceVersion` that it holds for.
+///
+/// # Errors
+/// The API server refuses it or does not answer; a conflict if the object has changed.
+pub async fn merge(
+    client: &Client,
+    id: &Id,
+    patch: &Value,
+    manager: &str,
+) -> Result<(), CallError> {
+    let params = PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    };
+    let api = objects(client, id.kind);
+    let patch = Patch::Merge(patch);
+    let merged = api.patch_metadata(&id.name, &params, &patch);
+    call(|| format!("cannot change {id}"), merged).await?;
+    Ok(())
 }
 
-fn resource(kind: Kind) -> ApiResource {
+/// All objects of a kind.
+pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
     let names = kind.names();
-    ApiResource {
-        group: names.group.to_owned(),
-        version: "v1".to_owned(),
-        api_version: format!("{}/v1", names.group),
-        kind: names.kind.to_owned(),
-        plural: names.plural.to_owned(),
-    }
+    let gvk = GroupVersionKind::gvk(names.group, "v1", names.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, names.plural);
+    Api::all_with(client.clone(), &resource)
 }
 
 /// The kinds that this cluster serves in v1.
 ///
 /// # Errors
-/// The API server cannot be asked.
+/// The API server refuses the call or does not answer.
 pub async fn served(client: &Client) -> Result<BTreeSet<Kind>, CallError> {
     let group = Kind::MutatingPolicy.names().group;
-    let what = || "cannot find out which kinds the cluster serves".to_owned();
+    let what = || "cannot list the kinds that the cluster serves".to_owned();
     let group = format!("{group}/v1");
     let list = call(what, client.list_api_group_resources(&group)).await?;
     let is_listed = |kind: &Kind| {
@@ -149,13 +182,13 @@ pub async fn served(client: &Client) -> Result<BTreeSet<Kind>, CallError> {
     Ok(Kind::BY_REMOVAL.into_iter().filter(is_listed).collect())
 }
 
-/// The name that the API server knows us by: the guard lets it pass.
+/// The user that the API server authenticates this process as: the guard lets it pass.
 ///
 /// # Errors
-/// The API server cannot be asked.
+/// The API server refuses the call or does not answer.
 pub async fn own_name(client: &Client) -> Result<String, CallError> {
     let api: Api<SelfSubjectReview> = Api::all(client.clone());
-    let what = || "cannot find out who we are to the API server".to_owned();
+    let what = || "cannot find out which user this process is to the API server".to_owned();
     let review = SelfSubjectReview::default();
     let review = call(what, api.create(&PostParams::default(), &review)).await?;
     let user = review.status.and_then(|status| status.user_info);

@@ -1,106 +1,88 @@
-//! Asks the API server for the Lease.
+//! Reads and writes the Lease.
 
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::kube_api::{MANAGER, code, said};
-use crate::render::{OURS, OWNER};
+use crate::kube_api::{CallError, MANAGER, call_within, owner};
+use crate::render::OURS;
 
 use super::plan::{Answer, Ask, REQUEST_DEADLINE};
 use super::record::Record;
 
-/// How long the owner is looked for: the Lease must not be late for it.
+/// The owner is looked up for so long: the Lease must not be late for it.
 const OWNER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Where the Lease is.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// Its namespace.
+pub struct LeaseName {
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
-/// The Lease, and what of it is not about who holds it.
 pub(super) struct Store {
     client: Client,
-    place: Place,
-    /// As it was seen last: labels and the like stay as they are.
+    lease: LeaseName,
+    /// As it was seen last: what other clients add, labels for instance, stays.
     metadata: ObjectMeta,
 }
 
 impl Store {
-    pub(super) fn new(client: Client, place: Place) -> Self {
+    pub(super) fn new(client: Client, lease: LeaseName) -> Self {
         Self {
             client,
-            place,
+            lease,
             metadata: ObjectMeta::default(),
         }
     }
 
-    /// Asks this.
-    ///
     /// # Errors
-    /// Nobody can tell what became of it: why.
-    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Answer, String> {
-        let Place { namespace, name } = self.place.clone();
+    /// The request failed. A write may have come through all the same.
+    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Answer, CallError> {
+        let LeaseName { namespace, name } = self.lease.clone();
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &namespace);
+        let what = || format!("{namespace}/{name}");
         let params = PostParams {
             field_manager: Some(MANAGER.to_owned()),
             ..PostParams::default()
         };
         match ask {
-            Ask::Look => match in_time(api.get(&name)).await {
+            Ask::Look => match call_within(REQUEST_DEADLINE, what, api.get(&name)).await {
                 Ok(lease) => {
                     let (record, version) = self.note(lease);
                     Ok(Answer::Found(record, version))
                 }
-                Err(refused) if refused.code == Some(404) => Ok(Answer::Missing),
-                Err(refused) => Err(refused.text),
+                Err(error) if error.is_gone() => Ok(Answer::Missing),
+                Err(error) => Err(error),
             },
             Ask::Create(record) => {
-                let mut lease = Lease {
-                    metadata: self.first_metadata(),
-                    spec: Some(record.spec()),
-                };
-                self.own(&mut lease.metadata).await;
-                let created = in_time(api.create(&params, &lease)).await;
-                self.written(created, &[409])
+                let lease = self.with(&record, self.first_metadata()).await;
+                let created = api.create(&params, &lease);
+                self.written(call_within(REQUEST_DEADLINE, what, created).await)
             }
             Ask::Update(record, version) => {
-                let mut lease = Lease {
-                    metadata: self.metadata.clone(),
-                    spec: Some(record.spec()),
-                };
+                let mut lease = self.with(&record, self.metadata.clone()).await;
                 lease.metadata.resource_version = Some(version);
-                self.own(&mut lease.metadata).await;
-                let updated = in_time(api.replace(&name, &params, &lease)).await;
-                self.written(updated, &[409, 404])
+                let updated = api.replace(&name, &params, &lease);
+                match call_within(REQUEST_DEADLINE, what, updated).await {
+                    Err(error) if error.is_gone() => Ok(Answer::Conflict),
+                    updated => self.written(updated),
+                }
             }
         }
     }
 
-    /// What a write has come to. By these codes somebody else was quicker, in one way or another.
-    fn written(
-        &mut self,
-        written: Result<Lease, Refused>,
-        beaten: &[u16],
-    ) -> Result<Answer, String> {
+    fn written(&mut self, written: Result<Lease, CallError>) -> Result<Answer, CallError> {
         match written {
             Ok(lease) => {
                 let (record, version) = self.note(lease);
                 Ok(Answer::Written(record, version))
             }
-            Err(refused) if refused.code.is_some_and(|code| beaten.contains(&code)) => {
-                Ok(Answer::Conflict)
-            }
-            Err(refused) => Err(refused.text),
+            Err(error) if error.is_conflict() => Ok(Answer::Conflict),
+            Err(error) => Err(error),
         }
     }
 
@@ -115,52 +97,26 @@ impl Store {
         let label = OURS.split_once('=');
         let label = label.map(|(key, value)| (key.to_owned(), value.to_owned()));
         ObjectMeta {
-            name: Some(self.place.name.clone()),
+            name: Some(self.lease.name.clone()),
             labels: Some(label.into_iter().collect()),
             ..ObjectMeta::default()
         }
     }
 
-    /// Adds the owner with which it goes, if there is one: whoever cannot ask contends all the same.
-    async fn own(&self, metadata: &mut ObjectMeta) {
+    /// The Lease to write, with the owner with which it goes. Without an answer about the owner, this
+    /// process contends all the same.
+    async fn with(&self, record: &Record, mut metadata: ObjectMeta) -> Lease {
         if metadata.owner_references.as_ref().is_none_or(Vec::is_empty) {
             metadata.owner_references = self.owner().await.map(|owner| vec![owner]);
+        }
+        Lease {
+            metadata,
+            spec: Some(record.spec()),
         }
     }
 
     async fn owner(&self) -> Option<OwnerReference> {
-        let api: Api<ClusterRole> = Api::all(self.client.clone());
-        let found = timeout(OWNER_DEADLINE, api.get_metadata_opt(OWNER)).await;
-        let metadata = found.ok()?.ok()??.metadata;
-        let uid = metadata
-            .uid
-            .filter(|_| metadata.deletion_timestamp.is_none())?;
-        Some(OwnerReference {
-            api_version: "rbac.authorization.k8s.io/v1".to_owned(),
-            kind: "ClusterRole".to_owned(),
-            name: OWNER.to_owned(),
-            uid,
-            ..OwnerReference::default()
-        })
-    }
-}
-
-/// What came back instead of an object.
-struct Refused {
-    code: Option<u16>,
-    text: String,
-}
-
-async fn in_time<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Refused> {
-    match timeout(REQUEST_DEADLINE, asked).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(Refused {
-            code: code(&error),
-            text: said(&error),
-        }),
-        Err(_) => Err(Refused {
-            code: None,
-            text: format!("no answer within {REQUEST_DEADLINE:?}"),
-        }),
+        let found = timeout(OWNER_DEADLINE, owner::reference(&self.client)).await;
+        found.ok()?.ok()?
     }
 }

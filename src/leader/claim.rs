@@ -1,4 +1,4 @@
-//! The right to act, as those see it who act: until when, for which term, and what is on its way.
+//! The right to write, as controllers see it: until when, for which term, which writes are under way.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Claim {
     writes: Group,
 }
 
-/// Says what has become of a claim.
+/// The other end of a [`Claim`]: the elector says here what it is now.
 #[derive(Debug)]
 pub(super) struct Claimant {
     state: watch::Sender<State>,
@@ -25,19 +25,17 @@ pub(super) struct Claimant {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody else is there to contend with.
+    /// No other process contends.
     Always,
-    /// Held for a while, or not.
     Claimed(Option<Claimed>),
 }
 
-/// The claim is not held (any more), or another time than when this was planned.
+/// The claim is not held (any more), or in a later term than that of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is written: this process does not hold the Lease (any more)")]
 pub struct NotHeld;
 
 impl Claimant {
-    /// One who has not got it yet.
     pub(super) fn new() -> Self {
         Self {
             state: watch::Sender::new(State::Claimed(None)),
@@ -45,7 +43,6 @@ impl Claimant {
         }
     }
 
-    /// What others are to act by.
     pub(super) fn claim(&self) -> Claim {
         Claim {
             state: self.state.subscribe(),
@@ -53,21 +50,20 @@ impl Claimant {
         }
     }
 
-    /// Says what it is now.
     pub(super) fn is_now(&self, claimed: Option<Claimed>) {
         let new = State::Claimed(claimed);
         self.state
             .send_if_modified(|state| std::mem::replace(state, new) != new);
     }
 
-    /// Returns when nothing is on its way any more that was sent by this claim.
+    /// Returns when the last write by this claim has ended.
     pub(super) async fn is_quiet(&self) {
         self.writes.finished().await;
     }
 }
 
 impl Claim {
-    /// One that is always held: for a process that is alone by what it is.
+    /// One that is always held, for a process that no other contends with.
     pub fn always() -> Self {
         // A receiver keeps the last value when its sender has gone.
         Self {
@@ -76,7 +72,7 @@ impl Claim {
         }
     }
 
-    /// Returns when it is held: for which term.
+    /// Waits until it is held. Returns the term.
     pub async fn held(&mut self) -> u64 {
         loop {
             let state = *self.state.borrow_and_update();
@@ -87,7 +83,7 @@ impl Claim {
         }
     }
 
-    /// Returns when this term is over: never, if the claim is always held.
+    /// Waits until this term is over: for ever, if the claim is always held.
     pub async fn lost(&mut self, term: u64) {
         loop {
             let state = *self.state.borrow_and_update();
@@ -104,8 +100,8 @@ impl Claim {
         }
     }
 
-    /// Until when something may be under way that takes at least `least`; `None` for ever. Waits
-    /// for the next renewal if that is too short.
+    /// Until when a write that takes at least `least` may be under way; `None` is for ever. Waits for
+    /// the next renewal if the rest of the claim is shorter.
     ///
     /// # Errors
     /// The term is over.
@@ -132,13 +128,12 @@ impl Claim {
         }
     }
 
-    /// What is under way by this claim.
     pub(super) fn writes(&self) -> &Group {
         &self.writes
     }
 
     async fn changed(&mut self) {
-        // Nobody is there any more to say anything: it stays as it is.
+        // The elector has ended: the state stays as it is.
         if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -146,7 +141,6 @@ impl Claim {
 }
 
 impl State {
-    /// The term, if it is held now.
     fn term(self, now: Instant) -> Option<u64> {
         match self {
             Self::Always => Some(0),

@@ -1,4 +1,4 @@
-//! What a Lease says. Pure.
+//! What a Lease says, apart from its metadata. Pure.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::coordination::v1::LeaseSpec;
@@ -7,20 +7,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 /// Who holds a Lease, as client-go's `LeaderElectionRecord` has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Empty if nobody does.
+    /// Empty if the Lease is free.
     pub(super) holder: String,
-    /// How long others wait after a change of this record before they take it.
+    /// Others wait for so long after a change of this record before they take the Lease.
     pub(super) seconds: i32,
-    /// When the holder got it, by the holder's clock. For people: nothing is decided by it.
+    /// When the holder got it, by the holder's clock. For people only.
     pub(super) acquired: Option<Timestamp>,
-    /// When the holder last wrote it, by the holder's clock. Only that it changes is looked at.
+    /// When the holder last wrote it, by the holder's clock. Contenders only see that it changes.
     pub(super) renewed: Option<Timestamp>,
-    /// How often it has gone from one holder to another.
     pub(super) transitions: i32,
 }
 
 impl Record {
-    /// As the object has it; what is missing is empty.
     pub(super) fn of(spec: &LeaseSpec) -> Self {
         let time = |time: &Option<MicroTime>| time.as_ref().map(|time| time.0);
         Self {
@@ -32,7 +30,6 @@ impl Record {
         }
     }
 
-    /// As the object is to have it.
     pub(super) fn spec(&self) -> LeaseSpec {
         let time = |time: Option<Timestamp>| time.map(|time| MicroTime(whole(time)));
         LeaseSpec {
@@ -46,7 +43,7 @@ impl Record {
     }
 }
 
-/// In microseconds, which is all that the API keeps.
+/// The API keeps microseconds.
 fn whole(time: Timestamp) -> Timestamp {
     time.round(Unit::Microsecond).unwrap_or(time)
 }

@@ -1,5 +1,5 @@
 //! The whole of it against an API server that loses and delays what it likes, with time that stands
-//! still while nobody waits.
+//! still while no task waits.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,14 +19,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::*;
 use crate::lifecycle::{Group, Latches, Shutdown, Tasks};
+use crate::metrics::Metrics;
 
 /// What is wrong with the API server, in the order of requests, again and again.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     None,
-    /// It never comes.
+    /// It never arrives.
     LostBefore,
-    /// It is done, and nobody hears of it.
+    /// The API server does it, and its answer is lost.
     LostAfter,
     /// It is done so much later.
     Late(u64),
@@ -70,7 +71,7 @@ async fn answer(server: Shared, who: usize, request: Request<Body>) -> Response<
         Fault::None | Fault::LostAfter => 10,
     };
     let (done, answered) = tokio::sync::oneshot::channel();
-    // It is done whether somebody still waits for it or not.
+    // It is done whether the client still waits for it or not.
     Group::new("request").spawn(async move {
         let response = if parts.uri.path().contains("/leases") {
             sleep(Duration::from_millis(delay)).await;
@@ -78,7 +79,7 @@ async fn answer(server: Shared, who: usize, request: Request<Body>) -> Response<
         } else if parts.method == Method::GET {
             found(&json!({}))
         } else {
-            write(&server, who, (parts.uri.query(), delay)).await
+            write(&server, who, parts.uri.query(), delay).await
         };
         drop(done.send(response));
     });
@@ -89,11 +90,7 @@ async fn answer(server: Shared, who: usize, request: Request<Body>) -> Response<
 }
 
 /// Takes its time for a write, but no more than it was given.
-async fn write(
-    server: &Shared,
-    who: usize,
-    (query, delay): (Option<&str>, u64),
-) -> Response<Answered> {
+async fn write(server: &Shared, who: usize, query: Option<&str>, delay: u64) -> Response<Answered> {
     let given = query.and_then(|query| query.split("timeout=").nth(1));
     let given = given.and_then(|rest| rest.strip_suffix("ms")?.parse().ok());
     let takes = Duration::from_millis(given.map_or(delay, |given: u64| given.min(delay)));
@@ -116,9 +113,10 @@ impl Server {
         }
         let sent: Value = serde_json::from_slice(body).unwrap();
         let version = |lease: &Value| lease["metadata"]["resourceVersion"].clone();
-        match *method == Method::PUT && version(lease) == version(&sent) {
-            true => self.store(body),
-            false => refused(StatusCode::CONFLICT),
+        if *method == Method::PUT && version(lease) == version(&sent) {
+            self.store(body)
+        } else {
+            refused(StatusCode::CONFLICT)
         }
     }
 
@@ -167,12 +165,15 @@ struct Process {
 impl Process {
     fn start(server: &Shared, who: usize) -> Self {
         let tasks = Tasks::new(Shutdown::new());
-        let place = Place {
+        let lease = LeaseName {
             namespace: "a".to_owned(),
             name: "b".to_owned(),
         };
-        let noted = (Arc::new(Metrics::new()), Latches::new().add("lease"));
-        let elector = Elector::new(client(server, who), place, &who.to_string(), noted);
+        let reporting = Reporting {
+            metrics: Arc::new(Metrics::new()),
+            latch: Latches::new().add("lease"),
+        };
+        let elector = Elector::new(client(server, who), lease, &who.to_string(), reporting);
         let (stop, claim) = (CancellationToken::new(), elector.claim());
         tasks.spawn("lease", elector.run(stop.clone()));
         let (acting, mut own) = (client(server, who), claim.clone());
@@ -262,7 +263,7 @@ async fn a_lease_is_given_back_only_when_the_last_write_is_over() {
     first.claim.clone().held().await;
     let second = Process::start(&server, 1);
     sleep(Duration::from_secs(5)).await;
-    // A write that takes its time, and is dropped by whoever wanted it.
+    // A slow write, which its caller drops.
     server.lock().faults = [Fault::Late(3_000)].into();
     sleep(Duration::from_secs(1)).await;
     let stopped = Instant::now();

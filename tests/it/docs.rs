@@ -5,12 +5,12 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use meshgate::cluster::folder::Folder;
-use meshgate::view::pod::PodView;
+use meshgate::config::{ConfigurationSpec, InjectedSpec, InjectorSpec, RuleSpec, TermSpec};
 use meshgate::decision::reason::Reason;
 use meshgate::decision::{gate, requirement};
 use meshgate::injector::PRESETS;
-use meshgate::config::{ConfigurationSpec, InjectorSpec, InjectedSpec, RuleSpec, TermSpec};
 use meshgate::server::args::ServerArgs;
+use meshgate::view::pod::PodView;
 
 fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

@@ -44,7 +44,7 @@ metadata:
   annotations:
     # Argo CD: the one before goes when nothing runs with it any more.
     argocd.argoproj.io/sync-options: PruneLast=true
-# Named after its content: whoever changes one makes another.
+# Named after its content, so a change makes another one.
 immutable: true
 data:
   {{- toYaml (index . 2) | nindent 2 }}

@@ -1,5 +1,5 @@
-{{/* Labels of every object. Helm itself adds app.kubernetes.io/managed-by; by the instance
-`meshgate uninstall` finds what Helm keeps of the release. */}}
+{{/* Labels of every object. Helm itself adds app.kubernetes.io/managed-by; by part-of
+`meshgate uninstall --dry-run` finds what an installation consists of. */}}
 {{- define "meshgate.labels" -}}
 app.kubernetes.io/name: meshgate
 app.kubernetes.io/part-of: meshgate
@@ -13,7 +13,7 @@ app.kubernetes.io/name: meshgate
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* Who is bound to a role in the release's namespace: (list . "meshgate-control"). */}}
+{{/* A subject of a RoleBinding, in the release's namespace: (list . "meshgate-control"). */}}
 {{- define "meshgate.account" -}}
 kind: ServiceAccount
 name: {{ index . 1 }}

@@ -62,7 +62,7 @@ metadata:
     app.kubernetes.io/component: {{ index . 2 }}
 spec:
   maxUnavailable: 1
-  # One that is not ready protects nobody.
+  # A pod that is not ready serves no request, so it may always be evicted.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -1,16 +1,16 @@
-//! What `break-glass` says that it did.
+//! The answer of `break-glass`.
 
 use serde::Serialize;
 
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
-use crate::controllers::glass::Seen;
 use crate::break_glass::Note;
-use crate::break_glass::suspend::Suspended;
+use crate::break_glass::suspend::Opened;
 use crate::kube_api::CallError;
 use crate::kube_api::kind::Id;
 
-/// The answer for programs.
+use super::objects::Seen;
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
@@ -22,11 +22,11 @@ pub(super) struct Answer {
     until: Option<String>,
     /// Objects that were written.
     changed: Vec<String>,
-    /// Entries and bindings that refuse nobody now.
+    /// Entries and bindings that refuse no pod now.
     off: Vec<String>,
-    /// Entries that ask for other injectors alone now.
+    /// Entries that now require other injectors only.
     only_for_others: Vec<String>,
-    /// Entries that still ask for the injector.
+    /// Entries that still require the injector.
     still_asking: Vec<String>,
     problems: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn opened(&mut self, id: &Id, opened: Suspended) {
+    pub(super) fn opened(&mut self, id: &Id, opened: Opened) {
         self.changed.push(id.to_string());
         self.off.extend(opened.off);
         self.only_for_others.extend(opened.others);
@@ -67,13 +67,12 @@ impl Answer {
     }
 
     fn exit(&self) -> Exit {
-        match (
-            self.problems.is_empty(),
-            self.is_changed() && self.still_asking.is_empty(),
-        ) {
-            (false, _) => Exit::CannotTell,
-            (true, true) => Exit::Fine,
-            (true, false) => Exit::Findings,
+        if !self.problems.is_empty() {
+            Exit::CannotTell
+        } else if self.is_changed() && self.still_asking.is_empty() {
+            Exit::Fine
+        } else {
+            Exit::Findings
         }
     }
 
@@ -88,26 +87,24 @@ impl Answer {
         Ok(self.exit())
     }
 
-    /// What was done, in a sentence; whoever reads no further must not think that it was more.
+    /// What was done. A reader who stops here must not think that it was more.
     fn sentence(&self) -> String {
         let is_all = self.problems.is_empty();
-        match (&self.note, self.is_changed()) {
-            (Some(note), true) if is_all => {
-                output::bad(&format!("THE GLASS IS BROKEN: {note}")) + "\n"
-            }
+        let sentence = match (&self.note, self.is_changed()) {
             (Some(note), true) => {
-                let text = format!("THE GLASS IS BROKEN, but not everywhere: {note}");
-                output::bad(&text) + "\n"
+                let but = if is_all { "" } else { ", but not everywhere" };
+                output::bad(&format!("ENFORCEMENT IS SUSPENDED{but}: {note}"))
             }
             (Some(_), false) if is_all => {
-                "Nothing was switched off: nothing of it is registered.\n".to_owned()
+                "Nothing was switched off: there is no registration.".to_owned()
             }
-            (Some(_), false) => "Nothing was switched off.\n".to_owned(),
-            (None, true) if is_all => "The glass is closed: everything is as it was.\n".to_owned(),
-            (None, true) => "The glass is closed, but not everywhere.\n".to_owned(),
-            (None, false) if is_all => "Nothing was open.\n".to_owned(),
-            (None, false) => "Nothing was closed.\n".to_owned(),
-        }
+            (Some(_), false) => "Nothing was switched off.".to_owned(),
+            (None, true) if is_all => "Enforcement resumed: everything is as it was.".to_owned(),
+            (None, true) => "Enforcement resumed, but not everywhere.".to_owned(),
+            (None, false) if is_all => "Enforcement was not suspended.".to_owned(),
+            (None, false) => "Nothing was put back.".to_owned(),
+        };
+        sentence + "\n"
     }
 
     fn text(&self) -> String {
@@ -116,8 +113,8 @@ impl Answer {
         let rows = [
             ("changed", &self.changed),
             ("off", &self.off),
-            ("asks for others only", &self.only_for_others),
-            ("still asks for it", &self.still_asking),
+            ("requires others only", &self.only_for_others),
+            ("still requires it", &self.still_asking),
             ("PROBLEM", &self.problems),
         ];
         for (what, names) in rows {
@@ -128,7 +125,7 @@ impl Answer {
         text.push_str(&output::indented(&table));
         if self.note.is_some() && self.is_changed() {
             text.push_str(
-                "meshgate control closes it at that time. If none runs, or sooner: meshgate break-glass --close\n",
+                "meshgate control resumes enforcement at that time. If none runs, or sooner: meshgate break-glass --close\n",
             );
         }
         text
@@ -137,19 +134,21 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::kube_api::kind::Kind;
 
     fn sentence(note: Option<&str>, changed: usize, problems: usize) -> String {
         let note = note.and_then(Note::parse);
         let mut answer = Answer::of(&Seen::default(), note.as_ref());
-        let id = Id {
-            kind: Kind::MutatingWebhooks,
-            name: "a".to_owned(),
-        };
+        let id = Id::new(Kind::MutatingWebhooks, "a");
         (0..changed).for_each(|_| answer.closed(&id));
-        let what = "alice may not".to_owned();
-        (0..problems).for_each(|_| answer.problem(&CallError::Deadline { what: what.clone() }));
+        let problem = CallError::Deadline {
+            what: "cannot change it".to_owned(),
+            within: Duration::from_secs(1),
+        };
+        (0..problems).for_each(|_| answer.problem(&problem));
         answer.sentence()
     }
 
@@ -157,14 +156,14 @@ mod tests {
     fn nothing_is_said_to_be_done_that_was_not() {
         let note = Some("alice: x");
         for (note, changed, problems, expected) in [
-            (note, 1, 0, "THE GLASS IS BROKEN: alice: x"),
-            (note, 1, 1, "THE GLASS IS BROKEN, but not everywhere"),
-            (note, 0, 0, "nothing of it is registered"),
+            (note, 1, 0, "ENFORCEMENT IS SUSPENDED: alice: x"),
+            (note, 1, 1, "ENFORCEMENT IS SUSPENDED, but not everywhere"),
+            (note, 0, 0, "there is no registration"),
             (note, 0, 1, "Nothing was switched off.\n"),
             (None, 1, 0, "everything is as it was"),
-            (None, 1, 1, "closed, but not everywhere"),
-            (None, 0, 0, "Nothing was open"),
-            (None, 0, 1, "Nothing was closed.\n"),
+            (None, 1, 1, "resumed, but not everywhere"),
+            (None, 0, 0, "was not suspended"),
+            (None, 0, 1, "Nothing was put back.\n"),
         ] {
             let found = sentence(note, changed, problems);
             assert!(found.contains(expected), "{expected}: {found}");

@@ -1,61 +1,56 @@
-//! `meshgate break-glass`: switches off, for a time, what refuses pods.
+//! `meshgate break-glass`: suspends enforcement for a time.
 
 mod answer;
+mod objects;
 
-use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
-use crate::cluster::watch;
-use crate::controllers::glass::{self as act, Seen};
 use crate::break_glass::{self, Note};
-use crate::kube_api::event::{self, Event};
-use crate::kube_api::own_name;
-use crate::kube_api::wall_clock;
+use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, Event};
+use crate::kube_api::{own_name, wall_clock};
 
 use self::answer::Answer;
-use super::output::{self, Format};
-use super::{Done, cluster_config};
+use super::change::ChangeArgs;
+use super::{Done, output};
 
-/// The longest time: who needs more, says so again.
+pub(super) use self::objects::{Seen, look};
+
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// Arguments of `break-glass`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Pods then start without their sidecars, as though nothing of meshgate was there; with --injector \
-only that injector is given up. Every entry of the webhook configurations gets a condition that never \
-holds, and bindings of policies warn where they denied. Who, why and until when is written into the \
-annotation meshgate.io/break-glass, and told as an Event in namespace default.
+    after_help = "Pods then start without their sidecars, as if meshgate was not installed; with --injector this \
+concerns that injector alone. Every entry of the webhook configurations gets a condition that never \
+holds, and bindings of policies warn where they denied. The annotation meshgate.io/break-glass and an Event in \
+namespace default say who did it, why, and until when.
 
-A running `meshgate control` closes it when the time has come. With none, or sooner: --close. Either \
-puts back exactly what was there. Nothing of meshgate has to run for this, and it takes no more \
-rights than those of the ClusterRole meshgate-break-glass.
+A running `meshgate control` resumes enforcement at that time. Without one, or sooner: --close. Both put \
+back exactly what was there before. No meshgate has to run for this. It takes no more rights than those of the \
+ClusterRole meshgate-break-glass.
 
 Examples:
   meshgate break-glass --for 15m --reason 'INC-4711: the CNI cannot start'
   meshgate break-glass --for 1h --reason 'it is being replaced' --injector NAME
   meshgate break-glass --close
 
-Exit codes: 0 it is done, 1 there was nothing to do, or some entries cannot be told apart and still ask for \
-the injector, 2 could not tell or was not allowed to do all of it."
+Exit codes: 0 done, 1 nothing to do, or some entries still require the injector together with others, 2 unknown or \
+not allowed."
 )]
 pub(super) struct BreakGlassArgs {
-    /// For how long, as 15m or 1h30m; 24h at most
+    /// Duration, as 15m or 1h30m; at most 24h
     #[arg(
         long = "for",
-        value_name = "TIME",
+        value_name = "DURATION",
         required_unless_present = "close",
         conflicts_with = "close"
     )]
     length: Option<Length>,
 
-    /// Why, for whoever reads it later
+    /// Reason, for the record
     #[arg(
         long,
         value_name = "TEXT",
@@ -64,7 +59,7 @@ pub(super) struct BreakGlassArgs {
     )]
     reason: Option<Reason>,
 
-    /// Give up this injector alone; several by commas, or again
+    /// Only this injector (repeatable, comma-separated)
     #[arg(
         long,
         value_name = "NAME",
@@ -73,28 +68,14 @@ pub(super) struct BreakGlassArgs {
     )]
     injector: Vec<String>,
 
-    /// Put everything back as it was
+    /// Resume enforcement: put everything back as it was
     #[arg(long)]
     close: bool,
 
-    /// Whose cluster [default: as kubectl finds it, else the pod's own]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Do not ask
-    #[arg(long, short)]
-    yes: bool,
-
-    /// Give up after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    timeout: u64,
-
-    /// Form of the answer
-    #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    #[command(flatten)]
+    change: ChangeArgs,
 }
 
-/// How long.
 #[derive(Debug, Clone, Copy)]
 struct Length(SignedDuration);
 
@@ -104,17 +85,15 @@ impl FromStr for Length {
     fn from_str(text: &str) -> Result<Self, String> {
         let length: SignedDuration = text
             .parse()
-            .map_err(|_| "expected a time, as 15m or 1h30m".to_owned())?;
+            .map_err(|_| "expected a duration, as 15m or 1h30m".to_owned())?;
         if length < SignedDuration::from_secs(1) || length > LONGEST {
-            return Err(
-                "expected a time from 1s to 24h; who needs longer, says so again".to_owned(),
-            );
+            return Err("expected a duration from 1s to 24h; for longer, run it again".to_owned());
         }
         Ok(Self(length))
     }
 }
 
-/// Why, in one line.
+/// One line.
 #[derive(Debug, Clone)]
 struct Reason(String);
 
@@ -123,11 +102,11 @@ impl FromStr for Reason {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        match words.is_empty() {
-            true => Err("expected a reason"),
-            // A semicolon ends the text of the note: what follows could be read as one of its fields.
-            false => Ok(Self(words.join(" ").replace(';', ","))),
+        if words.is_empty() {
+            return Err("expected a reason");
         }
+        // A semicolon ends the text of the note: what follows could be read as one of its fields.
+        Ok(Self(words.join(" ").replace(';', ",")))
     }
 }
 
@@ -136,41 +115,31 @@ pub(super) fn run(args: &BreakGlassArgs) -> Done {
     runtime.block_on(break_glass(args))
 }
 
-/// Sets a limit to what the API server takes; whoever is asked something may think about it.
-async fn in_time<T>(
-    args: &BreakGlassArgs,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    match tokio::time::timeout(Duration::from_secs(args.timeout), work).await {
-        Ok(done) => done,
-        Err(_) => bail!("not done within {} s; run it again to go on", args.timeout),
-    }
-}
-
 async fn break_glass(args: &BreakGlassArgs) -> Done {
-    let config = in_time(args, cluster_config(args.kubeconfig.as_deref())).await?;
-    let server = config.cluster_url.to_string();
-    let client = watch::connect(&config).context("cannot set up a client for the API server")?;
-    let (seen, note) = in_time(args, planned(args, &client)).await?;
+    let change = &args.change;
+    let (client, server) = change.connect().await?;
+    let (seen, note) = change.in_time(planned(args, &client)).await?;
     let Some(note) = note else {
-        return in_time(args, close(args, &client, seen)).await;
+        return change.in_time(close(args, &client, seen)).await;
     };
-    if !seen.objects.is_empty() && !args.yes && !is_agreed(&note, &server)? {
+    if !seen.objects.is_empty() && !change.is_agreed(&question(&note, &server))? {
         bail!("nothing was changed");
     }
-    in_time(args, open(args, &client, (seen, &note))).await
+    change.in_time(open(args, &client, seen, &note)).await
 }
 
-/// What there is, and what is to be written to it; nothing if it is to be closed.
+/// What there is, and the note to write to it; no note to close.
 async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen, Option<Note>)> {
-    let seen = act::look(client).await;
+    let seen = look(client).await;
     let (Some(length), Some(reason)) = (args.length, &args.reason) else {
         return Ok((seen, None));
     };
     check_injectors(&args.injector, &seen)?;
+    let end = wall_clock().checked_add(length.0)?;
     let note = Note {
         text: format!("{}: {}", who(client).await, reason.0),
-        until: Some(end(length)?),
+        // Whole seconds are easier to read.
+        until: Some(Timestamp::from_second(end.as_second())?),
         injectors: args.injector.clone(),
     };
     check_open(&note, &seen)?;
@@ -178,48 +147,39 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
     Ok((seen, Some(note)))
 }
 
-/// Says what this takes the place of. What a person has changed by hand nobody puts back, but whoever
-/// ends this does.
+/// Reports the notes that the new one replaces. A note without an end is a person's, who may have
+/// changed the object by hand as well.
 fn tell_replaced(seen: &Seen) {
-    let mut notes = seen
-        .objects
-        .iter()
-        .filter_map(|(_, object)| break_glass::of(object));
-    if let Some(before) = notes.find(|before| before.until.is_some()) {
+    let notes = || {
+        let notes = seen.objects.iter();
+        notes.filter_map(|(id, object)| Some((id, break_glass::of(object)?)))
+    };
+    if let Some((_, before)) = notes().find(|(_, before)| before.until.is_some()) {
         output::note(&format!(
-            "it is broken already ({before}): this takes its place, with its own reason and end"
+            "enforcement is suspended already ({before}): the new reason and end replace these"
         ));
     }
-    for (id, object) in &seen.objects {
-        if let Some(before) = break_glass::of(object).filter(|before| before.until.is_none()) {
-            output::note(&format!(
-                "{id} has a note without an end ({before}): it is replaced, and what somebody changed \
-                 there by hand is put back once this is closed"
-            ));
-        }
+    for (id, before) in notes().filter(|(_, before)| before.until.is_none()) {
+        output::note(&format!(
+            "{id} has a note without an end ({before}): it is replaced, and meshgate puts back what was changed \
+             there by hand once enforcement resumes"
+        ));
     }
 }
 
-/// By which name the API server knows the caller. It is done also where that cannot be found out: the
-/// audit log has it.
+/// The authenticated user name. The command works without it: the audit log has it.
 async fn who(client: &Client) -> String {
-    match own_name(client).await {
-        Ok(name) if !name.is_empty() => name,
-        Ok(_) => "somebody".to_owned(),
-        Err(problem) => {
-            output::note(&problem.to_string());
-            "somebody".to_owned()
-        }
+    let name = own_name(client).await.unwrap_or_else(|problem| {
+        output::note(&problem.to_string());
+        String::new()
+    });
+    if name.is_empty() {
+        return "unknown user".to_owned();
     }
+    name
 }
 
-/// Until when, without parts of a second.
-fn end(length: Length) -> anyhow::Result<Timestamp> {
-    let end = wall_clock().checked_add(length.0)?;
-    Ok(Timestamp::from_second(end.as_second())?)
-}
-
-/// Refuses names that nothing asks for: a typing error would switch nothing off.
+/// Refuses unknown names: a typing error would switch nothing off.
 fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
     let mut known: Vec<String> = seen
         .objects
@@ -232,21 +192,22 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
         .collect();
     known.sort_unstable();
     known.dedup();
-    match wanted.iter().find(|name| !known.contains(name)) {
-        Some(name) if !seen.objects.is_empty() => bail!(
-            "nothing registered asks for an injector `{name}`, only for {}; without --injector all are \
-             given up",
-            match known.is_empty() {
-                true =>
-                    "some that nobody can tell (the registration is another version's)".to_owned(),
-                false => known.join(", "),
-            }
-        ),
-        _ => Ok(()),
-    }
+    let unknown = wanted.iter().find(|name| !known.contains(name));
+    let Some(name) = unknown.filter(|_| !seen.objects.is_empty()) else {
+        return Ok(());
+    };
+    let known = if known.is_empty() {
+        "unnamed ones (another version wrote the registration)".to_owned()
+    } else {
+        known.join(", ")
+    };
+    bail!(
+        "the registration does not require an injector `{name}`, only {known}; leave --injector away to \
+         suspend all"
+    )
 }
 
-/// Refuses to narrow what is open for more: what is off already would stay off under another name.
+/// Refuses to narrow a suspension: what is off already would stay off under another name.
 fn check_open(note: &Note, seen: &Seen) -> anyhow::Result<()> {
     let open = seen.objects.iter().find_map(|(_, object)| {
         let before = break_glass::of(object).filter(|before| before.until.is_some())?;
@@ -256,79 +217,76 @@ fn check_open(note: &Note, seen: &Seen) -> anyhow::Result<()> {
     });
     match open {
         Some(before) => bail!(
-            "it is broken already for more than that ({before}): name that too, or --close it first"
+            "enforcement is suspended already for more than that ({before}): name that too, or --close it first"
         ),
         None => Ok(()),
     }
 }
 
-fn is_agreed(note: &Note, server: &str) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        bail!("nobody is there to ask: give --yes to do it");
-    }
-    let whose = match note.injectors.is_empty() {
-        true => "any sidecar".to_owned(),
-        false => format!("the sidecar of {}", note.injectors.join(", ")),
+fn question(note: &Note, server: &str) -> String {
+    let whose = if note.injectors.is_empty() {
+        "any sidecar".to_owned()
+    } else {
+        format!("the sidecar of {}", note.injectors.join(", "))
     };
-    let until = note
-        .until
-        .map(|until| until.to_string())
-        .unwrap_or_default();
-    output::print(&format!(
-        "Let pods start without {whose} in {server} until {until}? They keep running bare after that, until \
-         somebody restarts them. [y/N] "
-    ))?;
-    io::stdout().flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let until = note.until.map(|until| until.to_string());
+    format!(
+        "Let pods start without {whose} in {server} until {}? They keep running without it after that, until \
+         they are restarted.",
+        until.unwrap_or_default()
+    )
 }
 
-async fn open(args: &BreakGlassArgs, client: &Client, (seen, note): (Seen, &Note)) -> Done {
+async fn open(args: &BreakGlassArgs, client: &Client, seen: Seen, note: &Note) -> Done {
     let mut answer = Answer::of(&seen, Some(note));
-    for (id, object) in &seen.objects {
-        let change = |object: &_| act::opened(id, object, note).patch;
-        match act::write(client, (id, object), change).await {
-            Ok(true) => answer.opened(id, act::opened(id, object, note)),
+    for one in &seen.objects {
+        let opened = |object: &_| objects::opened(&one.0, object, note);
+        let written = objects::write(client, one, |object| opened(object).patch).await;
+        match written {
+            Ok(true) => answer.opened(&one.0, opened(&one.1)),
             Ok(false) => {}
             Err(problem) => answer.problem(&problem),
         }
     }
-    let told = Event {
-        reason: "GlassBroken",
-        message: format!("what refuses pods is switched off: {note}"),
+    let event = Event {
+        reason: ENFORCEMENT_SUSPENDED,
+        message: format!("enforcement is suspended: {note}"),
         is_warning: true,
     };
-    tell(client, &seen, answer.is_changed().then_some(&told)).await;
-    answer.print(args.output)
+    if answer.is_changed() {
+        tell(client, &seen, &event).await;
+    }
+    answer.print(args.change.output)
 }
 
 async fn close(args: &BreakGlassArgs, client: &Client, seen: Seen) -> Done {
     let mut answer = Answer::of(&seen, None);
-    for (id, object) in &seen.objects {
-        match act::write(client, (id, object), break_glass::resume::resume).await {
-            Ok(true) => answer.closed(id),
+    for one in &seen.objects {
+        match objects::write(client, one, break_glass::resume::resume).await {
+            Ok(true) => answer.closed(&one.0),
             Ok(false) => {}
             Err(problem) => answer.problem(&problem),
         }
     }
-    let told = Event {
-        reason: "GlassClosed",
-        message: format!("closed again by {}", who(client).await),
+    let event = Event {
+        reason: ENFORCEMENT_RESUMED,
+        message: format!("enforcement resumed by {}", who(client).await),
         is_warning: false,
     };
-    tell(client, &seen, answer.is_changed().then_some(&told)).await;
-    answer.print(args.output)
+    if answer.is_changed() {
+        tell(client, &seen, &event).await;
+    }
+    answer.print(args.change.output)
 }
 
-/// Tells of it on the first object, which is that of the gate if there is one. It is done whether this
-/// succeeds or not.
-async fn tell(client: &Client, seen: &Seen, event: Option<&Event>) {
-    let (Some((id, object)), Some(event)) = (seen.objects.first(), event) else {
+/// Writes the Event about the first object, which is the gate's if there is one. The command has done
+/// its work also where this fails.
+async fn tell(client: &Client, seen: &Seen, event: &Event) {
+    let Some((id, object)) = seen.objects.first() else {
         return;
     };
-    if let Err(problem) = event::record(client, (id, Some(object)), event).await {
-        output::note(&format!("no Event tells of it: {problem}"));
+    if let Err(problem) = event::record(client, id, Some(object), event).await {
+        output::note(&format!("cannot create the Event: {problem}"));
     }
 }
 

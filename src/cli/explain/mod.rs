@@ -17,6 +17,7 @@ use crate::cluster::object::Object;
 use crate::cluster::store::Store;
 use crate::injector::Injectors;
 
+use super::install_namespace;
 use super::output::{self, Exit, Format};
 use super::{Done, configuration};
 
@@ -52,8 +53,8 @@ pub(super) struct ExplainArgs {
     #[arg(
         long,
         value_name = "NAME",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
+        env = install_namespace::ENV,
+        default_value = install_namespace::DEFAULT
     )]
     own_namespace: String,
 

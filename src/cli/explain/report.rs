@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use crate::cluster::store::Store;
 use crate::decision::injected::{self, Flaw};
-use crate::view::namespace::NamespaceView;
-use crate::view::pod::PodView;
-use crate::readiness::endpoints::EndpointState;
 use crate::decision::reason::Reason;
 use crate::decision::requirement::{self, RuleMatch};
 use crate::decision::verdict::Verdict;
 use crate::decision::{Decision, exemption, gate, mark};
-use crate::readiness::{Looked, Readiness};
-use crate::injector::rule::{Key, Place};
-use crate::text::shown;
 use crate::injector::rule::Outcome;
+use crate::injector::rule::{Key, Place};
 use crate::message;
+use crate::readiness::endpoints::EndpointState;
+use crate::readiness::{Looked, Readiness};
+use crate::text::shown;
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
 use crate::yaml;
 
 use super::super::output::Exit;
@@ -284,7 +284,12 @@ fn says_something(matched: &RuleMatch<'_>) -> bool {
     matched.rule.then != Outcome::NotRequired || is_there
 }
 
-fn injector(matched: &RuleMatch<'_>, pod: &PodView<'_>, store: &Store, knows_state: bool) -> Injector {
+fn injector(
+    matched: &RuleMatch<'_>,
+    pod: &PodView<'_>,
+    store: &Store,
+    knows_state: bool,
+) -> Injector {
     let requirement = match matched.rule.then {
         Outcome::Required => "required",
         Outcome::NotRequired => "notRequired",

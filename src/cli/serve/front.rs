@@ -7,20 +7,21 @@ use anyhow::Context;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
+use crate::certs::live::LivePair;
 use crate::certs::throwaway::{self, Names};
 use crate::cli::Done;
 use crate::cli::output::Exit;
 use crate::cluster::live::Live;
 use crate::cluster::{Cluster, probe};
-use crate::controllers::certificates::secret::Place;
-use crate::readiness::Readiness;
+use crate::controllers::certificates::follower::Following;
+use crate::controllers::certificates::secret::SecretRef;
 use crate::metrics::{self, Metrics, WatchState};
+use crate::readiness::Readiness;
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};
-use crate::server::tls::LivePair;
 use crate::server::{Server, bind, descriptors};
 
-use super::certificates::{Certificates, Following};
+use super::certificates::Certificates;
 use super::{ServeArgs, certificates, now};
 use crate::cli::parts::Parts;
 
@@ -53,7 +54,7 @@ impl Front {
     pub(super) fn bind(
         args: &ServeArgs,
         placement: Placement,
-        secret: Option<Place>,
+        secret: Option<SecretRef>,
     ) -> anyhow::Result<Self> {
         let listen = args.server.listen(placement);
         let listener = bind::bind(listen, "--listen")?;

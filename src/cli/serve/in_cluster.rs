@@ -16,7 +16,7 @@ use crate::cluster::live::Live;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
-use crate::controllers::certificates::secret::Place;
+use crate::controllers::certificates::secret::SecretRef;
 use crate::injector::Injectors;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;
@@ -89,9 +89,9 @@ async fn serve(
         None => Placement::Cluster,
     };
     let secret = args.tls_secret.as_deref();
-    let secret = secret.map(|name| Place::new(&client, &args.namespace, name));
+    let secret = secret.map(|name| SecretRef::new(&client, &args.install.namespace, name));
     let front = Front::bind(args, placement, secret)?;
-    let store = Store::of_whole(Arc::new(injectors.excluding(&args.namespace)));
+    let store = Store::of_whole(Arc::new(injectors.excluding(&args.install.namespace)));
     let cluster = Arc::new(Cluster::new(store));
     let latches = start_view(&parts, &client, &cluster);
     let live = Live::new(watch::fetch(client.clone()), LOOKUP_DEADLINE);

@@ -19,6 +19,7 @@ use crate::controllers::args::RegistrationArgs;
 use crate::server::args::ServerArgs;
 
 use super::Done;
+use super::install_namespace::InstallNamespace;
 
 pub(super) use self::greeting::state_and_reason;
 pub(super) use self::in_cluster::api;
@@ -68,14 +69,8 @@ pub(super) struct ServeArgs {
     )]
     tls_secret: Option<String>,
 
-    /// meshgate's own namespace, whose pods are never looked at
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
-    )]
-    namespace: String,
+    #[command(flatten)]
+    install: InstallNamespace,
 
     #[command(flatten)]
     registration: RegistrationArgs,

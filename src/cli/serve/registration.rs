@@ -7,8 +7,8 @@ use kube::Client;
 use crate::cli::parts::Parts;
 use crate::cluster::Cluster;
 use crate::controllers::certificates::{self, Source};
-use crate::controllers::{self, Context, Form};
-use crate::leader::Claim;
+use crate::controllers::{self, Context, Form, Writer};
+use crate::leader::{Claim, Reporting};
 use crate::render::{self, Settings};
 
 use super::certificates::Certificates;
@@ -31,22 +31,36 @@ pub(super) fn start(
     let form = Form {
         settings: Settings {
             enforcement: args.registration.enforcement.into(),
-            ..Settings::new(render::Client::Url(url.to_string()), &args.namespace)
+            ..Settings::new(
+                render::Client::Url(url.to_string()),
+                &args.install.namespace,
+            )
         },
         mirror: args.registration.mirror.form(),
         configuration: None,
-        creates_home: true,
+        creates_namespace: true,
         certificates: certificates::Settings {
             source: Source::File(files.ca_path.clone()),
             clock: Arc::new(now),
         },
     };
     let injectors = Arc::clone(cluster.read().injectors());
-    let latch = parts.latches.add("registration");
-    let noted = (Arc::clone(&parts.metrics), latch);
-    let make =
-        move |client| Context::new(client, Arc::clone(&injectors), form.clone(), noted.clone());
-    // Nobody contends with a process that registers its own address.
-    let alone = (client, Claim::always());
+    let reporting = Reporting {
+        metrics: Arc::clone(&parts.metrics),
+        latch: parts.latches.add("registration"),
+    };
+    let make = move |client| {
+        Context::new(
+            client,
+            Arc::clone(&injectors),
+            form.clone(),
+            reporting.clone(),
+        )
+    };
+    // No other process contends with one that registers its own address.
+    let alone = Writer {
+        client,
+        claim: Claim::always(),
+    };
     drop(controllers::start(alone, make, &parts.tasks, &parts.stop));
 }

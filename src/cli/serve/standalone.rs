@@ -22,7 +22,7 @@ use crate::cli::parts::Parts;
 /// Serves what the files in `path` describe until it is told to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
     let given = args.config.as_deref().map(configuration).transpose()?;
-    let mut folder = Folder::new(path, given, &args.namespace);
+    let mut folder = Folder::new(path, given, &args.install.namespace);
     let store = folder.open().map_err(|found| problems(&found))?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(serve(args, path, folder, store))

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::cluster::watch;
 
 use self::report::{Grade, Injector, Leader, Observed, Pod, Refusal, Row};
+use super::install_namespace::InstallNamespace;
 use super::output::{self, Exit, Format};
 use super::{Done, cluster_config};
 
@@ -28,14 +29,8 @@ pub(super) struct StatusArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// meshgate's own namespace
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MESHGATE_NAMESPACE",
-        default_value = "meshgate-system"
-    )]
-    namespace: String,
+    #[command(flatten)]
+    install: InstallNamespace,
 
     /// The Configuration, if it is not that of the Deployment
     #[arg(long, value_name = "FILE")]
@@ -87,7 +82,7 @@ async fn status(args: &StatusArgs) -> Done {
         .map(super::configuration)
         .transpose()?;
     let given = given.map(|(_, injectors)| injectors);
-    let seen = Box::pin(observe::observe(&client, &args.namespace, given)).await;
+    let seen = Box::pin(observe::observe(&client, &args.install.namespace, given)).await;
     let rows = report::report(&seen);
     match args.output {
         Format::Table => output::print(&text(&server, &rows))?,

@@ -12,9 +12,9 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::certs::chain;
+use crate::cli::break_glass;
 use crate::cli::serve::state_and_reason;
 use crate::cluster::watch;
-use crate::controllers::glass;
 use crate::injector::Injectors;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{call, event, objects, served, wall_clock};
@@ -94,7 +94,7 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
 
 /// What can be switched off, with no more rights than that takes.
 async fn breakable(client: &Client) -> Vec<Value> {
-    let seen = glass::look(client).await;
+    let seen = break_glass::look(client).await;
     let with_kind = |(id, mut object): (Id, Value)| {
         object["kind"] = id.kind.names().kind.into();
         object

@@ -1,57 +1,54 @@
-//! What `uninstall` says that it did, or would do.
+//! The answer of `uninstall`.
 
 use serde::Serialize;
 
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
-use crate::controllers::removal::Found;
-use crate::controllers::removal::installation::{Installation, Piece};
-use crate::kube_api::kind::Id;
 
-use super::{UninstallArgs, Whole};
+use super::plan::{Installed, ObjectRef};
+use super::removal::{CONTROL, Found};
 
-/// The answer for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     dry_run: bool,
-    objects: Vec<Object>,
+    objects: Vec<ObjectRef>,
     namespaces: Vec<String>,
-    left: Vec<Object>,
+    left: Vec<ObjectRef>,
     left_namespaces: Vec<String>,
-    /// What could not be looked for, and why.
+    /// What could not be read, and why.
     unseen: Vec<String>,
-    /// Our namespace, where it is not ours to remove.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    foreign_namespace: Option<String>,
-    /// It was listed already, to ask.
-    #[serde(skip)]
-    pub(super) is_listed: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Object {
-    kind: &'static str,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    namespace: String,
-    name: String,
+    /// With `--dry-run`: what another tool installed, and the commands that remove it.
+    installed: Vec<ObjectRef>,
+    commands: Vec<String>,
+    /// The Deployment of `meshgate control` has to be scaled to zero first.
+    control_runs: bool,
 }
 
 impl Answer {
-    /// What was found, and what is left of it; without the latter nothing was removed.
-    pub(super) fn of(found: &Whole, left: Option<&Whole>) -> Self {
-        let nothing = Whole::default();
-        let rest = left.unwrap_or(&nothing);
-        let seen = left.unwrap_or(found);
+    /// Of a dry run.
+    pub(super) fn would(found: Found, installed: Installed) -> Self {
         Self {
-            dry_run: left.is_none(),
-            objects: objects(&found.registration, &found.installation),
-            namespaces: found.registration.namespaces.clone(),
-            left: objects(&rest.registration, &rest.installation),
-            left_namespaces: rest.registration.namespaces.clone(),
-            unseen: seen.installation.unseen.clone(),
-            foreign_namespace: found.installation.foreign_home.clone(),
-            is_listed: false,
+            dry_run: true,
+            objects: objects(&found),
+            namespaces: found.namespaces,
+            left: Vec::new(),
+            left_namespaces: Vec::new(),
+            unseen: found.unseen,
+            commands: installed.commands(),
+            installed: installed.objects,
+            control_runs: found.control_runs,
+        }
+    }
+
+    /// What was found, and what is left of it.
+    pub(super) fn done(found: Found, left: Found) -> Self {
+        Self {
+            dry_run: false,
+            left: objects(&left),
+            left_namespaces: left.namespaces,
+            unseen: left.unseen,
+            ..Self::would(found, Installed::default())
         }
     }
 
@@ -64,80 +61,82 @@ impl Answer {
     }
 
     fn exit(&self) -> Exit {
-        let is_there = match self.dry_run {
-            true => self.has_found(),
-            false => self.is_left(),
+        let is_there = if self.dry_run {
+            self.has_found()
+        } else {
+            self.is_left()
         };
-        match (is_there, self.unseen.is_empty()) {
-            (true, _) => Exit::Findings,
-            (false, false) => Exit::CannotTell,
-            (false, true) => Exit::Fine,
+        if is_there {
+            Exit::Findings
+        } else if self.unseen.is_empty() {
+            Exit::Fine
+        } else {
+            Exit::CannotTell
         }
     }
 
-    pub(super) fn print(&self, args: &UninstallArgs, server: &str) -> Done {
-        match args.output {
+    pub(super) fn print(&self, format: Format, server: &str) -> Done {
+        match format {
             Format::Table => output::print(&self.text(server))?,
-            Format::Json | Format::Yaml => output::print_value(args.output, self)?,
+            Format::Json | Format::Yaml => output::print_value(format, self)?,
         }
         Ok(self.exit())
     }
 
     fn text(&self, server: &str) -> String {
         let found = table(&self.objects, &self.namespaces);
-        let mut text = match (self.has_found(), self.dry_run, self.is_listed) {
-            (false, ..) => format!("Nothing of meshgate is in {server}.\n"),
-            (_, true, _) => format!("Would be removed from {server}:\n\n{found}"),
-            (_, false, true) => "Removed.\n".to_owned(),
-            (_, false, false) => format!("Removed from {server}:\n\n{found}"),
+        let mut text = if !self.has_found() {
+            format!("meshgate has written nothing into {server}.\n")
+        } else if self.dry_run {
+            format!("Would be removed from {server}:\n\n{found}")
+        } else {
+            format!("Removed from {server}:\n\n{found}")
         };
+        if self.dry_run && self.control_runs {
+            text.push_str(&format!(
+                "\nFirst, Deployment {CONTROL} would be scaled to 0 replicas.\n"
+            ));
+        }
         if self.is_left() {
             text.push_str(&format!(
-                "\nStill there, or there again: is a meshgate running? Stop it, and run this once more.\n\n{}",
+                "\nStill there, or written again by a running meshgate. Stop it, and run this once more.\n\n{}",
                 table(&self.left, &self.left_namespaces)
             ));
         }
-        if let Some(namespace) = self.foreign_namespace.as_ref().filter(|_| self.has_found()) {
+        if !self.installed.is_empty() {
             text.push_str(&format!(
-                "\nNamespace {namespace} stays: it has no label app.kubernetes.io/part-of=meshgate.\n"
+                "\nWould stay, since another tool installed it:\n\n{}\nTo remove it afterwards:\n\n  {}\n",
+                table(&self.installed, &[]),
+                self.commands.join("\n  ")
             ));
-        }
-        let home = self.objects.iter().find(|one| one.kind == "Namespace");
-        if let Some(home) = home.filter(|_| !self.dry_run && !self.is_left()) {
-            let name = &home.name;
-            text.push_str(&format!(
-                "\nNamespace {name} is on its way; nothing can be installed in it before it is gone: kubectl \
-                 wait --for=delete namespace/{name}\n"
-            ));
+        } else if !self.dry_run {
+            text.push_str(
+                "\nWhat helm or kubectl installed stays. `meshgate uninstall --dry-run` lists it, with the \
+                 command that removes it.\n",
+            );
         }
         for problem in &self.unseen {
-            text.push_str(&format!("\nNot looked for: {problem}\n"));
+            text.push_str(&format!("\nNot known: {problem}\n"));
         }
         text
     }
 }
 
-/// What there is, as a table.
-pub(super) fn listed(found: &Whole) -> String {
-    let objects = objects(&found.registration, &found.installation);
-    table(&objects, &found.registration.namespaces)
+/// What was found, as a table.
+pub(super) fn listed(found: &Found) -> String {
+    table(&objects(found), &found.namespaces)
 }
 
-fn objects(registration: &Found, installation: &Installation) -> Vec<Object> {
-    let of_registration = registration.objects.iter().map(|id: &Id| Object {
+fn objects(found: &Found) -> Vec<ObjectRef> {
+    let registered = found.objects.iter().map(|id| ObjectRef {
         kind: id.kind.names().kind,
         namespace: String::new(),
         name: id.name.clone(),
     });
-    let of_installation = installation.pieces.iter().map(|piece: &Piece| Object {
-        kind: piece.sort.kind,
-        namespace: piece.namespace.clone(),
-        name: piece.name.clone(),
-    });
-    of_registration.chain(of_installation).collect()
+    registered.chain(found.own.iter().cloned()).collect()
 }
 
-fn table(objects: &[Object], labelled: &[String]) -> String {
+fn table(objects: &[ObjectRef], labelled: &[String]) -> String {
     let mut table = output::table(&["KIND", "NAME", "NAMESPACE"]);
     for object in objects {
         table.add_row([object.kind, object.name.as_str(), object.namespace.as_str()]);

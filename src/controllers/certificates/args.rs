@@ -1,4 +1,4 @@
-//! The flags of whoever keeps the certificates.
+//! The flags that say where certificates come from.
 
 use std::time::Duration;
 
@@ -8,17 +8,16 @@ use super::own::Own;
 use super::{Clock, Settings, Source};
 
 const DAY: u64 = 24 * 60 * 60;
-/// Named at each flag, so that those which come after them are under their own.
+/// Named at each flag, so that flags after them keep their own heading.
 const HEADING: &str = "Certificates";
 /// Shorter ones leave no time for a renewal: its steps wait for API servers' caches.
 const SHORTEST: Duration = Duration::from_secs(30);
 
-/// Where the certificates of a cluster come from.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CertificatesArgs {
-    /// Who makes the serving certificate
-    #[arg(long, help_heading = HEADING, value_name = "BY", default_value = "own")]
-    pub certificates: By,
+    /// What makes the serving certificate
+    #[arg(long, help_heading = HEADING, value_name = "ISSUER", default_value = "own")]
+    pub certificates: Issuer,
 
     /// Secret of the serving certificate, in --namespace
     #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "meshgate-tls")]
@@ -28,38 +27,32 @@ pub struct CertificatesArgs {
     #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "meshgate-ca")]
     pub ca_secret: String,
 
-    /// Leave the caBundle to cainjector of cert-manager, which takes it from this Certificate
-    #[arg(long, help_heading = HEADING, value_name = "NAMESPACE/NAME", value_parser = parse_certificate)]
-    pub inject_ca_from: Option<String>,
-
-    /// How long a CA of meshgate's own is valid; it is renewed when two thirds of that are over
-    #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "365d", value_parser = parse_lifetime)]
+    /// Validity of meshgate's own CA; meshgate renews it after two thirds of that
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", default_value = "365d", value_parser = parse_lifetime)]
     pub ca_lifetime: Duration,
 
-    /// How long a serving certificate of meshgate's own is valid, at most as long as its CA
-    #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "90d", value_parser = parse_lifetime)]
+    /// Validity of meshgate's own serving certificates, at most that of their CA
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", default_value = "90d", value_parser = parse_lifetime)]
     pub leaf_lifetime: Duration,
 }
 
-/// Who makes certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum By {
+pub enum Issuer {
     /// meshgate, with a CA of its own.
     Own,
-    /// cert-manager, or whoever else writes the Secret.
+    /// cert-manager, or another party that writes the Secret.
     CertManager,
 }
 
 impl CertificatesArgs {
-    /// What they say, for a Service of a namespace.
-    pub fn settings(&self, (namespace, service): (&str, &str), clock: Clock) -> Settings {
-        let source = match (&self.inject_ca_from, self.certificates) {
-            (Some(certificate), _) => Source::Injected(certificate.clone()),
-            (None, By::CertManager) => Source::Secret(self.tls_secret.clone()),
-            (None, By::Own) => Source::Own(Own {
+    /// `names` are those by which the API server calls the replicas.
+    pub fn settings(&self, names: Vec<String>, clock: Clock) -> Settings {
+        let source = match self.certificates {
+            Issuer::CertManager => Source::Secret(self.tls_secret.clone()),
+            Issuer::Own => Source::Own(Own {
                 ca_secret: self.ca_secret.clone(),
                 tls_secret: self.tls_secret.clone(),
-                names: names(namespace, service),
+                names,
                 lifetimes: Lifetimes {
                     ca: self.ca_lifetime,
                     leaf: self.leaf_lifetime,
@@ -70,23 +63,15 @@ impl CertificatesArgs {
     }
 }
 
-/// The names by which a Service is called.
+/// The DNS names of a Service.
 pub fn names(namespace: &str, service: &str) -> Vec<String> {
     let ends = [".svc", ".svc.cluster.local", ""];
     let long = ends.map(|end| format!("{service}.{namespace}{end}"));
     long.into_iter().chain([service.to_owned()]).collect()
 }
 
-fn parse_certificate(text: &str) -> Result<String, String> {
-    let is_name = |name: &str| !name.is_empty() && !name.contains('/');
-    match text.split_once('/') {
-        Some((namespace, name)) if is_name(namespace) && is_name(name) => Ok(text.to_owned()),
-        _ => Err("expected NAMESPACE/NAME of a Certificate of cert-manager".to_owned()),
-    }
-}
-
 fn parse_lifetime(text: &str) -> Result<Duration, String> {
-    let expected = || format!("expected a time of {SHORTEST:?} or more, as 90d, 12h or 10m");
+    let expected = || format!("expected a duration of {SHORTEST:?} or more, as 90d, 12h or 10m");
     let (count, unit) = text
         .split_at_checked(text.len().saturating_sub(1))
         .unwrap_or((text, ""));
@@ -99,7 +84,7 @@ fn parse_lifetime(text: &str) -> Result<Duration, String> {
     };
     let count = count.parse::<u64>().ok();
     let all = count.and_then(|count| count.checked_mul(seconds));
-    // A hundred years: what ends later than that is not renewed by us.
+    // At most a hundred years.
     let all = all
         .filter(|all| *all <= 36_500 * DAY)
         .map(Duration::from_secs);
@@ -141,13 +126,5 @@ mod tests {
                 "meshgate",
             ]
         );
-    }
-
-    #[test]
-    fn a_certificate_has_a_namespace() {
-        assert!(parse_certificate("a/b").is_ok());
-        for wrong in ["", "a", "/a", "a/", "a/b/c"] {
-            assert!(parse_certificate(wrong).is_err(), "{wrong}");
-        }
     }
 }

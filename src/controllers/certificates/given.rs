@@ -1,5 +1,5 @@
-//! Certificates that somebody else makes: cert-manager in a Secret, or a person in files. Only what
-//! callers have to trust is worked out here; nothing is written.
+//! Certificates that another party makes: cert-manager in a Secret, or an administrator in files. Works
+//! out what callers have to trust; writes nothing.
 
 use std::path::Path;
 
@@ -9,23 +9,15 @@ use crate::certs::bundle::{self, Ca, distinct};
 use crate::certs::rotation::Registered;
 use crate::controllers::trust::Trust;
 
-/// Most CAs that are taken over from what is registered.
+/// The most CAs that are taken over from what is registered.
 const MOST: usize = 15;
 
-/// The text of a file.
-///
-/// # Errors
-/// It cannot be read, with its path.
 pub(super) fn file(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// What callers are to trust: the CAs that are given in front of those that are registered and
-/// valid, so that whatever is served until all have swapped is verified as well. Without a CA it is
-/// a public one.
-///
-/// # Errors
-/// The text is no bundle of CAs.
+/// What callers are to trust: the given CAs in front of those that are registered and valid, so that
+/// the certificates that replicas still serve are verified too. Without a CA it is a public one.
 pub(super) fn trust(
     cas: Option<&[u8]>,
     registered: &Registered,

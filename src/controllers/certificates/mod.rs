@@ -1,18 +1,20 @@
-//! Keeps the certificates, and says what callers have to trust.
+//! Keeps the certificates, and publishes what callers have to trust.
 //!
-//! Our own CA and leaf in two Secrets (`own`), or what somebody else makes (`given`). Level-based: a
-//! look every few seconds at all that counts, one step at a time, so that neither a lost event nor a
-//! machine that was suspended matters. What to do is decided in `certs::rotation`.
+//! meshgate's own CA and leaf are in two Secrets (`own`); others come from cert-manager or from files
+//! (`given`). Every few seconds it looks at all that matters and takes one step, so that neither a lost
+//! event nor a suspended machine matters. `certs::rotation` decides the step. A serving replica follows
+//! its Secret with [`follower`].
 
 pub mod args;
+pub mod follower;
 mod given;
 pub mod own;
 pub mod registered;
 pub mod secret;
-mod telling;
+mod status;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,22 +25,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::certs::bundle;
 use crate::certs::rotation::{self, Step};
-
+use crate::kube_api::CallError;
+use crate::kube_api::backoff::Backoff;
 use crate::render;
 
 use super::Context;
-use super::pace::doubled;
 use super::trust::Trust;
-use crate::kube_api::CallError;
 
 use self::own::{Own, Secrets, StepError};
 use self::registered::Watch;
-use self::secret::Place;
-use self::telling::Told;
+use self::secret::SecretRef;
+use self::status::Told;
 
-/// A look is had this often.
+/// Between two looks.
 const LOOK: Duration = Duration::from_secs(5);
-/// The same where somebody else makes the certificates: replicas wait until theirs is registered.
+/// The same where another party makes the certificates: replicas wait until theirs is registered.
 const GIVEN: Duration = Duration::from_secs(2);
 /// The same while a leaf waits to be issued.
 const IMPATIENT: Duration = Duration::from_millis(500);
@@ -46,20 +47,15 @@ const IMPATIENT: Duration = Duration::from_millis(500);
 const BREATH: Duration = Duration::from_millis(50);
 /// Writes in a row without a longer pause: a start and a rotation take fewer.
 const FREE: u32 = 12;
-/// The pause after so many, as somebody keeps undoing them; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// The pauses after so many, when another client keeps undoing them.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
-/// Tells the time of day, by which certificates end.
+/// The time of day, by which certificates expire.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Where certificates come from.
 #[derive(Clone)]
 pub struct Settings {
-    /// Who makes them.
     pub source: Source,
-    /// What time it is.
     pub clock: Clock,
 }
 
@@ -71,27 +67,24 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Who makes the certificates.
+/// Where certificates come from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// meshgate does.
+    /// meshgate makes them.
     Own(Own),
-    /// Somebody else writes this Secret.
+    /// cert-manager, or another party, writes this Secret.
     Secret(String),
-    /// Somebody else writes this Secret, and cainjector the registration, from this
-    /// `NAMESPACE/NAME` of a Certificate.
-    Injected(String),
     /// The CA is in this file; without one it is a public CA.
     File(Option<PathBuf>),
 }
 
-/// Runs until told to stop. Only looks at what is registered; writes nothing but the Secrets.
+/// Runs until told to stop. Reads the registration, and writes nothing but the Secrets.
 pub async fn run(context: Arc<Context>, stop: CancellationToken) {
-    let mut keeper = Keeper::new(context);
-    stop.run_until_cancelled(keeper.keep()).await;
+    let mut reconciler = Reconciler::new(context);
+    stop.run_until_cancelled(reconciler.run()).await;
 }
 
-struct Keeper {
+struct Reconciler {
     context: Arc<Context>,
     registered: Watch,
     /// Writes and failures in a row.
@@ -102,13 +95,12 @@ struct Keeper {
 /// When to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// At once: something was written.
+    /// At once, after a write.
     Now,
-    /// After this time.
     In(Duration),
 }
 
-impl Keeper {
+impl Reconciler {
     fn new(context: Arc<Context>) -> Self {
         let address = render::client_config("", &context.form.settings);
         Self {
@@ -119,7 +111,7 @@ impl Keeper {
         }
     }
 
-    async fn keep(&mut self) {
+    async fn run(&mut self) {
         loop {
             let pause = match self.look().await {
                 Ok(Next::In(pause)) => {
@@ -127,7 +119,7 @@ impl Keeper {
                     pause
                 }
                 Ok(Next::Now) => self.next_pause(),
-                // Somebody was quicker: what they wrote counts.
+                // Another client wrote first: look at what it wrote.
                 Err(error) if error.is_conflict() => self.next_pause(),
                 Err(error) => {
                     self.told.problem(&error.to_string());
@@ -140,10 +132,10 @@ impl Keeper {
 
     fn next_pause(&mut self) -> Duration {
         self.in_a_row += 1;
-        let Some(beyond) = self.in_a_row.checked_sub(FREE) else {
-            return BREATH;
-        };
-        doubled(FIRST_PAUSE, beyond).min(LONGEST_PAUSE)
+        match self.in_a_row.checked_sub(FREE) {
+            None => BREATH,
+            Some(beyond) => BACKOFF.pause(beyond + 1),
+        }
     }
 
     async fn look(&mut self) -> Result<Next, StepError> {
@@ -151,10 +143,6 @@ impl Keeper {
         match source {
             Source::Own(own) => self.look_at_own(&own, &clock).await,
             Source::Secret(name) => self.look_at_secret(&name, clock()).await,
-            Source::Injected(certificate) => {
-                self.publish(Trust::Injected(certificate), 0);
-                Ok(Next::In(LOOK))
-            }
             Source::File(path) => self.look_at_file(path.as_deref(), clock()).await,
         }
     }
@@ -180,9 +168,11 @@ impl Keeper {
         match step {
             Step::Wait { .. } => return Ok(Next::In(IMPATIENT)),
             Step::Rest { .. } => {
-                return Ok(match secrets.adopt().await? {
-                    true => Next::Now,
-                    false => Next::In(LOOK),
+                let has_written = secrets.adopt().await?;
+                return Ok(if has_written {
+                    Next::Now
+                } else {
+                    Next::In(LOOK)
                 });
             }
             Step::MakeCa { .. }
@@ -192,7 +182,7 @@ impl Keeper {
         }
         secrets.act(&step, own, now).await?;
         self.told.done(&step, secrets.place_of(&step));
-        if telling::is_repair(&step) {
+        if status::is_repair(&step) {
             self.context.metrics.certificate_repaired();
         }
         Ok(Next::Now)
@@ -200,13 +190,13 @@ impl Keeper {
 
     async fn look_at_secret(&mut self, name: &str, now: Timestamp) -> Result<Next, StepError> {
         let client = self.client();
-        let place = Place::new(&client, self.namespace(), name);
+        let place = SecretRef::new(&client, self.namespace(), name);
         let Some(seen) = place.read().await? else {
             self.told
-                .waits(&place, "it is missing: expected cert-manager to make it");
+                .waits(&place, "it is missing: expected cert-manager to write it");
             return Ok(Next::In(GIVEN));
         };
-        // One that is about to be written holds nothing yet; then it is no public CA.
+        // Before it is filled it holds nothing: no `ca.crt` does not mean a public CA then.
         if let Err(why) = seen.content.pair() {
             self.told.waits(&place, &why);
             return Ok(Next::In(GIVEN));
@@ -220,7 +210,7 @@ impl Keeper {
 
     async fn look_at_file(
         &mut self,
-        path: Option<&std::path::Path>,
+        path: Option<&Path>,
         now: Timestamp,
     ) -> Result<Next, StepError> {
         let Some(path) = path else {
@@ -251,7 +241,6 @@ impl Keeper {
         Ok(())
     }
 
-    /// Says what callers are to trust, if that is news.
     fn publish(&self, trust: Trust, cas: usize) {
         self.context.metrics.ca_bundle_certs(cas);
         let is_news = self.context.trust.send_if_modified(|before| {
@@ -260,7 +249,7 @@ impl Keeper {
             is_news
         });
         if is_news {
-            tracing::info!(cas, "what callers are to trust has changed");
+            tracing::info!(cas, "the trust that callers need has changed");
         }
     }
 

@@ -1,36 +1,29 @@
-//! Our own CA and leaf: looks at both Secrets and what is registered, and does the one step that
-//! comes next.
+//! meshgate's own CA and leaf: reads both Secrets and what is registered, and takes the next step.
 
 use jiff::Timestamp;
 use kube::Client;
 
 use crate::certs::bundle::{self, Ca};
-use crate::certs::held::{self, Content};
 use crate::certs::issue::{Authority, IssueError, Request};
 use crate::certs::rotation::{self, Held, Lifetimes, Observed, Registered, Step};
+use crate::certs::secret_data::{self, Content};
 use crate::kube_api::CallError;
 
-use super::secret::{Place, Seen};
+use super::secret::{SecretRef, Seen};
 
-/// Common name of our CAs, for people only.
+/// Common name of CAs, for people only.
 const CA_NAME: &str = "meshgate CA";
-/// Common name of our leaves.
 const LEAF_NAME: &str = "meshgate";
 
-/// How our own certificates are made.
 #[derive(Debug, Clone)]
 pub struct Own {
-    /// Name of the Secret of the CA.
     pub ca_secret: String,
-    /// Name of the Secret of the leaf.
     pub tls_secret: String,
-    /// DNS names of the leaf.
+    /// DNS names in the leaf.
     pub names: Vec<String>,
-    /// How long they are valid.
     pub lifetimes: Lifetimes,
 }
 
-/// Why a step could not be done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StepError {
     #[error(transparent)]
@@ -50,23 +43,22 @@ impl StepError {
     }
 }
 
-/// Both Secrets as they were seen.
+/// Both Secrets as they were read.
 pub(super) struct Secrets {
-    pub(super) ca: Place,
-    pub(super) leaf: Place,
+    pub(super) ca: SecretRef,
+    pub(super) leaf: SecretRef,
     pub(super) seen_ca: Option<Seen>,
     pub(super) seen_leaf: Option<Seen>,
 }
 
 impl Secrets {
-    /// Reads both.
     pub(super) async fn read(
         client: &Client,
         namespace: &str,
         own: &Own,
     ) -> Result<Self, CallError> {
-        let ca = Place::new(client, namespace, &own.ca_secret);
-        let leaf = Place::new(client, namespace, &own.tls_secret);
+        let ca = SecretRef::new(client, namespace, &own.ca_secret);
+        let leaf = SecretRef::new(client, namespace, &own.tls_secret);
         Ok(Self {
             seen_ca: ca.read().await?,
             seen_leaf: leaf.read().await?,
@@ -75,9 +67,9 @@ impl Secrets {
         })
     }
 
-    /// What they are worth.
+    /// Judges both Secrets.
     pub(super) fn observed(&self, own: &Own, registered: Registered, now: Timestamp) -> Observed {
-        let ca = held::ca(self.seen_ca.as_ref().map(|seen| &seen.content));
+        let ca = secret_data::ca(self.seen_ca.as_ref().map(|seen| &seen.content));
         let mut known: Vec<Ca> = Vec::new();
         if let Held::Good(ca) = &ca {
             known.push(ca.current.clone());
@@ -86,14 +78,14 @@ impl Secrets {
         known.extend(registered.entries.iter().flatten().flatten().cloned());
         let content = self.seen_leaf.as_ref().map(|seen| &seen.content);
         Observed {
-            leaf: held::leaf(content, &own.names, &known, now),
+            leaf: secret_data::leaf(content, &own.names, &known, now),
             ca,
             registered,
             lifetimes: own.lifetimes,
         }
     }
 
-    /// Does a step; nothing for one that only waits.
+    /// Takes a step; does nothing for one that only waits.
     pub(super) async fn act(
         &self,
         step: &Step,
@@ -137,7 +129,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// Makes both go with the owner of all else. True if something was written.
+    /// Gives both the owner with which they go. True if something was written.
     pub(super) async fn adopt(&self) -> Result<bool, CallError> {
         let mut wrote = false;
         for (place, seen) in [(&self.ca, &self.seen_ca), (&self.leaf, &self.seen_leaf)] {
@@ -148,8 +140,8 @@ impl Secrets {
         Ok(wrote)
     }
 
-    /// Where a step would write.
-    pub(super) fn place_of(&self, step: &Step) -> &Place {
+    /// The Secret that a step is about.
+    pub(super) fn place_of(&self, step: &Step) -> &SecretRef {
         match step {
             Step::MakeCa { .. } | Step::KeepCas { .. } => &self.ca,
             Step::IssueLeaf { .. }
@@ -161,7 +153,7 @@ impl Secrets {
 }
 
 /// Writes `ca.crt` anew and leaves the rest as it is.
-async fn keep(place: &Place, seen: Option<&Seen>, bundle: &[Ca]) -> Result<(), CallError> {
+async fn keep(place: &SecretRef, seen: Option<&Seen>, bundle: &[Ca]) -> Result<(), CallError> {
     let Some(seen) = seen else { return Ok(()) };
     let content = Content {
         cas: Some(bundle::pem(bundle).into_bytes()),
@@ -170,7 +162,7 @@ async fn keep(place: &Place, seen: Option<&Seen>, bundle: &[Ca]) -> Result<(), C
     place.write(Some(seen), &content).await
 }
 
-/// Until when what is there is valid, for metrics: CA and leaf.
+/// When the CA and the leaf expire, for metrics.
 pub(super) fn ends(observed: &Observed) -> [(&'static str, Option<Timestamp>); 2] {
     let ca = match &observed.ca {
         Held::Good(ca) => Some(ca.current.not_after()),

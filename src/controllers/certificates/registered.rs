@@ -1,4 +1,4 @@
-//! Reads by which CAs callers verify us: the `caBundle` of every registered entry that calls us.
+//! Reads by which CAs API servers verify meshgate: the `caBundle` of every entry that calls it.
 
 use std::time::{Duration, Instant};
 
@@ -14,21 +14,21 @@ use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, call, objects};
 use crate::render::{CONFIGURATION, MIRROR};
 
-/// How the names of our entries end.
+/// The end of the names of meshgate's entries.
 const OUR_ENTRIES: &str = ".meshgate.io";
 
 /// What is registered, and for how long this process has seen it so.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Only entries that call this address count, if it is known.
+    /// If it is known, only entries that call this address count.
     address: Option<Value>,
     revision: String,
     since: Option<Instant>,
 }
 
 impl Watch {
-    /// Looks at nothing but what calls the address of this client configuration: what another
-    /// installation has left behind trusts our CA never, and nobody may wait for it.
+    /// Reads only entries that call the address of this client configuration: what another
+    /// installation left behind never trusts this CA, and must not hold it up.
     pub fn of(client_config: Value) -> Self {
         Self {
             address: Some(client_config),
@@ -36,10 +36,10 @@ impl Watch {
         }
     }
 
-    /// Reads what is registered now. An entry whose bundle cannot be read trusts nobody.
+    /// Reads what is registered now. An entry with an unreadable bundle trusts no CA.
     ///
     /// # Errors
-    /// The API server cannot be asked, or refuses it.
+    /// The API server refuses the call or does not answer.
     pub async fn look(&mut self, client: &Client) -> Result<Registered, CallError> {
         let mut revision = String::new();
         let mut entries = Vec::new();
@@ -48,10 +48,7 @@ impl Watch {
             (Kind::ValidatingWebhooks, CONFIGURATION),
             (Kind::MutatingWebhooks, MIRROR),
         ] {
-            let id = Id {
-                kind,
-                name: name.to_owned(),
-            };
+            let id = Id::new(kind, name);
             let api = objects(client, kind);
             let found = call(|| format!("cannot read {id}"), api.get_opt(name)).await?;
             let Some(found) = found else { continue };
@@ -98,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_entries_count_and_a_broken_bundle_trusts_nobody() {
+    fn only_our_entries_count_and_a_broken_bundle_trusts_no_ca() {
         let configuration = json!({"webhooks": [
             {"name": "a.gate.meshgate.io", "clientConfig": {"url": "https://a"}},
             {"name": "b.gate.meshgate.io", "clientConfig": {"caBundle": "eA=="}},
@@ -109,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_calls_somebody_else_does_not_count_where_the_address_is_known() {
+    fn an_entry_that_calls_another_address_does_not_count_where_the_address_is_known() {
         let service = |namespace: &str, path: &str| json!({"service": {"namespace": namespace, "name": "meshgate", "port": 443, "path": path}});
         let entry = |config: Value| json!({"name": "a.gate.meshgate.io", "clientConfig": config});
         let ours = json!({"webhooks": [entry(service("new", "/x"))]});

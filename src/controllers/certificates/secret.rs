@@ -7,58 +7,52 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 
-use crate::certs::held::{CAS, CERT, Content, KEY};
-use crate::kube_api::{CallError, MANAGER, call};
-use crate::render::{OURS, OWNER};
+use crate::certs::secret_data::{CAS, CERT, Content, KEY};
+use crate::kube_api::{CallError, MANAGER, call, gone_is_deleted, owner};
+use crate::render::OURS;
 
 /// The type of a Secret with a certificate and its key.
 const TLS: &str = "kubernetes.io/tls";
 
-/// A Secret by its name.
 #[derive(Clone)]
-pub struct Place {
+pub struct SecretRef {
     client: Client,
     namespace: String,
     name: String,
 }
 
-/// A Secret as it was seen.
+/// A Secret as it was read.
 #[derive(Clone)]
 pub struct Seen {
-    /// What counts of its content.
     pub content: Content,
     object: Secret,
 }
 
 impl Seen {
-    /// When the API server made it.
     pub fn created(&self) -> Option<Timestamp> {
         let created = self.object.metadata.creation_timestamp.as_ref();
         created.map(|time| time.0)
     }
 
-    /// Whether it goes when this owner goes.
     fn has_owner(&self, owner: &OwnerReference) -> bool {
         let owners = self.object.metadata.owner_references.as_deref();
         owners.unwrap_or_default().contains(owner)
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SecretRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-impl Place {
-    /// The Secret of this name.
+impl SecretRef {
     pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
         Self {
             client: client.clone(),
@@ -67,12 +61,11 @@ impl Place {
         }
     }
 
-    /// The client by which it is read.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// An item whenever something may have changed. Needs list and watch of this one name.
+    /// Yields an item whenever the Secret may have changed. Needs list and watch of this one name.
     pub fn changes(&self) -> BoxStream<'static, ()> {
         let api: Api<PartialObjectMeta<Secret>> =
             Api::namespaced(self.client.clone(), &self.namespace);
@@ -84,10 +77,8 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The Secret, if it is there.
-    ///
     /// # Errors
-    /// The API server cannot be asked, or refuses it.
+    /// The API server refuses the call or does not answer.
     pub async fn read(&self) -> Result<Option<Seen>, CallError> {
         let what = || format!("cannot read Secret {self}");
         let found = call(what, self.api().get_opt(&self.name)).await?;
@@ -97,13 +88,13 @@ impl Place {
         }))
     }
 
-    /// Creates it where it was missing, else replaces it as it was seen. One that must not change
-    /// is deleted instead, and is missing at the next look.
+    /// Creates it where it was missing, else replaces it as it was read. An immutable one is deleted
+    /// instead, and is missing at the next look.
     ///
     /// # Errors
-    /// The API server refuses it, or cannot be asked; a conflict if somebody was quicker.
+    /// The API server refuses it or does not answer; a conflict if another client wrote first.
     pub async fn write(&self, seen: Option<&Seen>, content: &Content) -> Result<(), CallError> {
-        let owner = self.owner().await?;
+        let owner = owner::reference(&self.client).await?;
         let api = self.api();
         let params = PostParams {
             field_manager: Some(MANAGER.to_owned()),
@@ -130,13 +121,12 @@ impl Place {
         Ok(())
     }
 
-    /// Makes it go with the owner of all else, if that is there and it does not yet. True if that
-    /// was written.
+    /// Gives it the owner with which it goes, if that exists. True if that was written.
     ///
     /// # Errors
-    /// As those of [`Place::write`].
+    /// As those of [`SecretRef::write`].
     pub async fn adopt(&self, seen: &Seen) -> Result<bool, CallError> {
-        let Some(owner) = self.owner().await? else {
+        let Some(owner) = owner::reference(&self.client).await? else {
             return Ok(false);
         };
         if seen.has_owner(&owner) || seen.object.immutable == Some(true) {
@@ -156,31 +146,11 @@ impl Place {
             ..DeleteParams::default()
         };
         let what = || format!("cannot delete Secret {self}, which is immutable");
-        match call(what, self.api().delete(&self.name, &params)).await {
-            Err(error) if !error.is_gone() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// The owner of all that we write, if it is there.
-    async fn owner(&self) -> Result<Option<OwnerReference>, CallError> {
-        let api: Api<ClusterRole> = Api::all(self.client.clone());
-        let what = || format!("cannot read ClusterRole {OWNER}");
-        let found = call(what, api.get_metadata_opt(OWNER)).await?;
-        let found = found.filter(|role| role.metadata.deletion_timestamp.is_none());
-        Ok(found
-            .and_then(|role| role.metadata.uid)
-            .map(|uid| OwnerReference {
-                api_version: "rbac.authorization.k8s.io/v1".to_owned(),
-                kind: "ClusterRole".to_owned(),
-                name: OWNER.to_owned(),
-                uid,
-                ..OwnerReference::default()
-            }))
+        gone_is_deleted(call(what, self.api().delete(&self.name, &params)).await)
     }
 }
 
-/// What counts of a Secret.
+/// The keys that matter.
 pub fn content(object: &Secret) -> Content {
     let of = |key: &str| Some(object.data.as_ref()?.get(key)?.0.clone());
     Content {
@@ -211,7 +181,7 @@ fn fill(object: &mut Secret, content: &Content, owner: Option<OwnerReference>) {
             .metadata
             .owner_references
             .get_or_insert_with(Vec::new);
-        // An owner of that name that is gone would take the Secret with it.
+        // A reference to an earlier owner of that name would let the garbage collector delete the Secret.
         owners.retain(|one| one.kind != owner.kind || one.name != owner.name);
         owners.push(owner);
     }

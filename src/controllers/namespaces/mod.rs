@@ -1,7 +1,9 @@
-//! Keeps the labels of namespaces that mirror their annotations: those of existing namespaces at
-//! the start, and whatever slips past the mirror later.
+//! Keeps the labels of namespaces that mirror their annotations: those of existing namespaces at the
+//! start, and all that slips past the mirror later.
 
-pub mod plan;
+mod plan;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,73 +17,70 @@ use kube::api::{ObjectMeta, PartialObjectMeta, Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Client};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::pace::doubled;
+use crate::kube_api::backoff::Backoff;
 use crate::kube_api::{CallError, MANAGER, call};
 
-use self::plan::{Extent, Seen};
+use self::plan::{Extent, Labelling};
 
 /// Patches at a time: enough for thousands of namespaces, and no load for an API server.
 const AT_ONCE: usize = 8;
-/// Progress is told after this time, and again.
+/// Time between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(2);
-/// The first pause after a patch that failed; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// All namespaces are listed anew this often, whatever the watch says: one whose connection is dead
-/// says nothing.
+/// After a patch that failed.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+/// All namespaces are listed again this often: a watch whose connection is dead reports nothing.
 const RESYNC: Duration = Duration::from_secs(240);
-/// So many times a patch whose labels do not stay keeps the rest waiting: an API server has a new
-/// mirror sooner than that.
+/// A patch whose labels do not stay keeps the rest waiting for so many tries: an API server takes up a
+/// new mirror sooner than that.
 const UNDONE: u32 = 5;
 
-/// Runs until told to stop.
+/// Runs until the token is cancelled.
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut labeller = Labeller::new(context);
     stop.run_until_cancelled(labeller.keep()).await;
 }
 
-/// A patch that is to be sent.
+/// Changes that are to be sent.
 struct Todo {
-    patch: Value,
+    changes: Labelling,
     failures: u32,
-    /// The last patch was taken, and undone in the same request.
+    /// The API server accepted the last patch, and a mutation in the same request undid it.
     is_undone: bool,
     due: Instant,
 }
 
 impl Todo {
-    /// To be sent at once.
-    fn new(patch: Value) -> Self {
+    fn new(changes: Labelling) -> Self {
         Self {
-            patch,
+            changes,
             failures: 0,
             is_undone: false,
             due: Instant::now(),
         }
     }
 
-    /// Notes that it has to be tried again, after a pause.
     fn failed(&mut self, is_undone: bool) {
-        let pause = doubled(FIRST_PAUSE, self.failures);
         self.failures += 1;
         self.is_undone = is_undone;
-        self.due = Instant::now() + pause.min(LONGEST_PAUSE);
+        self.due = Instant::now() + BACKOFF.pause(self.failures);
     }
 
-    /// Whether nobody need wait for it any longer.
+    /// Whether the rest need not wait for it any longer.
     fn is_tried(&self) -> bool {
         self.failures >= if self.is_undone { UNDONE } else { 1 }
     }
 }
 
-/// Which namespace, what was sent, what it is like after that.
-type Sent = (String, Value, Result<ObjectMeta, CallError>);
+/// A patch that was sent, and the namespace after it.
+struct Sent {
+    name: String,
+    changes: Labelling,
+    result: Result<ObjectMeta, CallError>,
+}
+
 type Events = BoxStream<'static, Result<Event<PartialObjectMeta<Namespace>>, Error>>;
 
 struct Labeller {
@@ -136,7 +135,7 @@ impl Labeller {
                 },
                 Some(sent) = self.in_flight.next() => self.sent(sent),
                 () = tokio::time::sleep(wait) => {}
-                // The sender is ours, so that it is never gone.
+                // The sender is in the context, so it is never gone.
                 Ok(_) = in_force.wait_for(|is| *is), if self.extent == Extent::Added => {
                     self.extent = Extent::Exact;
                     events = self.events();
@@ -148,7 +147,7 @@ impl Labeller {
         }
     }
 
-    /// All namespaces as they are, and what becomes of them.
+    /// A list of all namespaces, and then their changes.
     fn events(&self) -> Events {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.context.client.clone());
         watcher(api, Config::default()).default_backoff().boxed()
@@ -176,15 +175,18 @@ impl Labeller {
         }
     }
 
-    /// What is known of a namespace is its newest state: a plan made from an older one is void.
-    fn judge(&mut self, metadata: ObjectMeta) {
-        let seen = seen(metadata);
-        match plan::patch(&seen, &self.context.injectors, self.extent) {
-            None => drop(self.todo.remove(&seen.name)),
-            Some(patch) => match self.todo.get_mut(&seen.name) {
-                Some(todo) => todo.patch = patch,
-                None => drop(self.todo.insert(seen.name, Todo::new(patch))),
-            },
+    fn changes(&self, seen: &ObjectMeta) -> Option<Labelling> {
+        Labelling::of(seen, &self.context.injectors, self.extent)
+    }
+
+    /// The newest state of a namespace counts: changes that were planned from an older one are void.
+    fn judge(&mut self, seen: ObjectMeta) {
+        let changes = self.changes(&seen);
+        let name = seen.name.unwrap_or_default();
+        match (changes, self.todo.get_mut(&name)) {
+            (None, _) => drop(self.todo.remove(&name)),
+            (Some(changes), Some(todo)) => todo.changes = changes,
+            (Some(changes), None) => drop(self.todo.insert(name, Todo::new(changes))),
         }
     }
 
@@ -192,56 +194,44 @@ impl Labeller {
     fn send_what_is_due(&mut self) -> Duration {
         let now = Instant::now();
         let room = AT_ONCE.saturating_sub(self.in_flight.len());
-        let is_free = |name: &&String| !self.sending.contains(*name);
-        let due = self.todo.iter().filter(|(_, todo)| todo.due <= now);
-        let names: Vec<String> = due
-            .map(|(name, _)| name)
-            .filter(is_free)
-            .take(room)
-            .cloned()
+        let is_due = |name: &String, todo: &Todo| todo.due <= now && !self.sending.contains(name);
+        let due = self.todo.iter().filter(|(name, todo)| is_due(name, todo));
+        let due = due.take(room);
+        let due: Vec<(String, Labelling)> = due
+            .map(|(name, todo)| (name.clone(), todo.changes.clone()))
             .collect();
-        for name in names {
-            let Some(todo) = self.todo.get(&name) else {
-                continue;
-            };
-            let sent = send(
-                self.context.client.clone(),
-                name.clone(),
-                todo.patch.clone(),
-            );
+        for (name, changes) in due {
+            let sent = send(self.context.client.clone(), name.clone(), changes);
             self.in_flight.push(Box::pin(sent));
             self.sending.insert(name);
         }
-        let later = self
-            .todo
-            .values()
-            .map(|todo| todo.due)
-            .filter(|due| *due > now);
-        later.min().map_or(LONGEST_PAUSE, |due| due - now)
+        let later = self.todo.values().map(|todo| todo.due);
+        let next = later.filter(|due| *due > now).min();
+        next.map_or(RESYNC, |due| due - now)
     }
 
-    fn sent(&mut self, (name, patch, result): Sent) {
-        self.sending.remove(&name);
-        match result {
-            Ok(metadata) => self.answered(&name, &patch, metadata),
-            Err(error) => {
-                if !error.is_gone() && !error.is_conflict() {
-                    self.problem(&error.to_string());
-                }
-                // What was planned meanwhile, from a newer state, is due as it is.
-                match self.todo.get_mut(&name).filter(|todo| todo.patch == patch) {
-                    Some(_) if error.is_gone() => drop(self.todo.remove(&name)),
-                    Some(todo) => todo.failed(false),
-                    None => {}
-                }
-            }
+    fn sent(&mut self, sent: Sent) {
+        self.sending.remove(&sent.name);
+        let error = match &sent.result {
+            Ok(metadata) => return self.answered(&sent.name, &sent.changes, metadata),
+            Err(error) => error,
+        };
+        if !error.is_gone() && !error.is_conflict() {
+            self.problem(&error.to_string());
+        }
+        // What was planned meanwhile, from a newer state, is due as it is.
+        let todo = self.todo.get_mut(&sent.name);
+        match todo.filter(|todo| todo.changes == sent.changes) {
+            Some(_) if error.is_gone() => drop(self.todo.remove(&sent.name)),
+            Some(todo) => todo.failed(false),
+            None => {}
         }
     }
 
-    /// What a patch has come to is seen in its answer alone: an API server that still has an older
-    /// mirror in its cache undoes it in the same request, and then there is no event.
-    fn answered(&mut self, name: &str, sent: &Value, metadata: ObjectMeta) {
-        let again = plan::patch(&seen(metadata), &self.context.injectors, self.extent);
+    /// Only the answer tells what a patch has come to: an API server that still has an older mirror in
+    /// its cache undoes it in the same request, and then there is no event.
+    fn answered(&mut self, name: &str, sent: &Labelling, metadata: &ObjectMeta) {
+        let again = self.changes(metadata);
         if again.is_none() {
             self.written += 1;
             self.context.metrics.namespace_labelled();
@@ -250,21 +240,21 @@ impl Labeller {
         let Some(todo) = self.todo.get_mut(name) else {
             return;
         };
-        let is_newest = todo.patch == *sent;
-        match again {
-            None if is_newest => drop(self.todo.remove(name)),
-            None => {}
-            Some(again) => {
-                if is_newest {
-                    todo.patch = again;
-                }
-                todo.failed(true);
-                if todo.is_tried() {
-                    self.problem(&format!(
-                        "what is written to namespace {name} is undone in the same request"
-                    ));
-                }
+        let is_newest = todo.changes == *sent;
+        let Some(again) = again else {
+            if is_newest {
+                self.todo.remove(name);
             }
+            return;
+        };
+        if is_newest {
+            todo.changes = again;
+        }
+        todo.failed(true);
+        if todo.is_tried() {
+            self.problem(&format!(
+                "what is written to namespace {name} is undone in the same request"
+            ));
         }
     }
 
@@ -277,62 +267,47 @@ impl Labeller {
 
     fn tell_progress(&self) {
         if !*self.context.labelled.borrow() && self.has_listed {
-            let left = self.todo.len();
-            tracing::info!(
-                written = self.written,
-                left,
-                "labelling existing namespaces"
-            );
-        }
-    }
-
-    fn tell_lacking(&self, lacking: usize) {
-        let is_news = |told: &mut usize| std::mem::replace(told, lacking) != lacking;
-        if self.context.unlabelled.send_if_modified(is_news) {
-            self.context.metrics.namespaces_unlabelled(lacking);
+            let (written, left) = (self.written, self.todo.len());
+            tracing::info!(written, left, "labelling existing namespaces");
         }
     }
 
     /// Existing namespaces are done with once each was tried: one that cannot be labelled must not
-    /// keep the others from being guarded.
+    /// keep pods in the others unguarded.
     fn tell_whether_done(&mut self) {
-        let lacking = self.todo.values();
-        let lacking = lacking.filter(|todo| todo.failures > 0 && plan::adds(&todo.patch));
-        self.tell_lacking(lacking.count());
-        let untried = self.todo.values().any(|todo| !todo.is_tried());
-        let untried = untried || !self.in_flight.is_empty();
-        if !self.has_listed || untried || *self.context.labelled.borrow() {
+        let all = self.todo.values();
+        let lacking = all.filter(|todo| todo.failures > 0 && todo.changes.adds());
+        let lacking = lacking.count();
+        let is_news = |told: &mut usize| std::mem::replace(told, lacking) != lacking;
+        if self.context.unlabelled.send_if_modified(is_news) {
+            self.context.metrics.namespaces_unlabelled(lacking);
+        }
+        let is_tried = self.in_flight.is_empty() && self.todo.values().all(Todo::is_tried);
+        if !self.has_listed || !is_tried || *self.context.labelled.borrow() {
             return;
         }
-        let (seen, left) = (self.seen, self.todo.len());
         tracing::info!(
-            namespaces = seen,
+            namespaces = self.seen,
             corrected = self.written,
-            left,
+            left = self.todo.len(),
             "existing namespaces are labelled"
         );
         self.context.labelled.send_replace(true);
     }
 }
 
-fn seen(metadata: ObjectMeta) -> Seen {
-    Seen {
-        name: metadata.name.unwrap_or_default(),
-        resource_version: metadata.resource_version.unwrap_or_default(),
-        labels: metadata.labels.unwrap_or_default(),
-        annotations: metadata.annotations.unwrap_or_default(),
-        is_being_deleted: metadata.deletion_timestamp.is_some(),
-    }
-}
-
-async fn send(client: Client, name: String, patch: Value) -> Sent {
+async fn send(client: Client, name: String, changes: Labelling) -> Sent {
     let api: Api<Namespace> = Api::all(client);
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let merge = Patch::Merge(&patch);
+    let patch = Patch::Merge(changes.patch());
     let what = || format!("cannot label namespace {name}");
-    let sent = call(what, api.patch_metadata(&name, &params, &merge)).await;
-    (name, patch, sent.map(|answer| answer.metadata))
+    let sent = call(what, api.patch_metadata(&name, &params, &patch)).await;
+    Sent {
+        result: sent.map(|answer| answer.metadata),
+        name,
+        changes,
+    }
 }

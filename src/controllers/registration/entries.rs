@@ -1,184 +1,183 @@
 //! Webhook entries on their way to being armed. Pure.
 //!
-//! An entry that is new, or was never armed, fails open until the API server has reached us by the
-//! very client configuration it carries. One that is armed stays so, and by the client
-//! configuration it was armed with: a new one (another address, another CA) is first proved by the
-//! entry that only a dry run of ours meets, and the others follow.
+//! An entry that is new, or was never armed, fails open until the API server has reached meshgate by the
+//! client configuration of that entry. One that is armed stays so, with the client configuration it was
+//! armed with. A new one (another address, another CA) is proved first by the entry that only
+//! meshgate's own dry run meets, and the others follow.
 
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::certs::bundle;
+use crate::controllers::trust::has_same_address;
 use crate::break_glass;
-use crate::render::{self, ASKED_FOR, FailurePolicy, REACH_ENTRY};
+use crate::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
-use super::terms::{self, entry_of};
+use super::foreign_conditions;
+use super::observed::{Entry, Object, Observed};
 
-const FAIL: &str = "Fail";
-/// Annotation with a hash of whom our entries ask about. Names of entries do not tell: another
-/// configuration may give the same name to other namespaces.
+/// Annotation with a hash of which pods the entries ask about. The names of entries do not tell:
+/// another configuration may give the same name to other namespaces.
 const NOTE: &str = "meshgate.io/entries";
 /// How the names of our entries end.
 const OUR_ENTRIES: &str = ".meshgate.io";
 
-/// Notes in a configuration as it is wanted whom its entries ask about.
-pub(super) fn note(object: &mut Value) {
-    let entries = entries_mut(object).map(|entry| {
-        let fields = ["name", "rules", "namespaceSelector", "matchConditions"];
-        json!(fields.map(|field| &entry[field])).to_string()
-    });
-    let all: Vec<String> = entries.collect();
+/// What was rendered, with a note of which pods the entries ask about.
+pub(super) fn wanted(rendered: Vec<Value>) -> Vec<Object> {
+    // A test holds that all that is rendered can be parsed.
+    let parsed = rendered.into_iter().flat_map(Object::parse);
+    parsed.map(noted).collect()
+}
+
+fn noted(mut object: Object) -> Object {
+    let about = |entry: &Entry| {
+        let (rules, selector) = (entry.rest.get("rules"), &entry.namespace_selector);
+        json!([entry.name, rules, selector, entry.match_conditions]).to_string()
+    };
+    let all: Vec<String> = object.entries().iter().map(about).collect();
     if !all.is_empty() {
-        object["metadata"]["annotations"][NOTE] = json!(render::hash(&all.join("\n")));
+        object.annotate(NOTE, Some(render::hash(&all.join("\n"))));
     }
+    object
 }
 
 /// Whether what is armed was written for another configuration than what is wanted.
-pub(super) fn is_of_another(live: &Value, wanted: &Value) -> bool {
-    let note = |object: &Value| object["metadata"]["annotations"][NOTE].clone();
-    is_any_armed(live) && note(live) != note(wanted)
+pub(super) fn is_of_another(live: &Object, wanted: &Object) -> bool {
+    is_any_armed(live) && live.annotation(NOTE) != wanted.annotation(NOTE)
 }
 
 /// Whether an entry of ours is armed.
-pub(super) fn is_any_armed(live: &Value) -> bool {
-    let mut entries = live["webhooks"].as_array().into_iter().flatten();
-    entries.any(|entry| is_ours(entry) && arms(entry))
+pub(super) fn is_any_armed(live: &Object) -> bool {
+    live.entries()
+        .iter()
+        .any(|entry| is_ours(entry) && arms(entry))
 }
 
-/// Leaves everything as it was armed, but for the entry that proves how we are called: until this
-/// configuration can be armed as a whole, no namespace may be asked about less, nor by an entry that
-/// is not armed. Of nothing live only that entry is left.
-pub(super) fn keep(object: &mut Value, live: &Value) {
-    for note in [NOTE, ASKED_FOR, terms::NOTE] {
-        let annotations = &mut object["metadata"]["annotations"];
-        let kept = &live["metadata"]["annotations"][note];
-        if !kept.is_null() {
-            annotations[note] = kept.clone();
-        } else if let Some(annotations) = annotations.as_object_mut() {
-            annotations.remove(note);
-        }
+/// Whether webhooks refuse pods now, whatever they were written for.
+pub(super) fn are_webhooks_armed(observed: &Observed) -> bool {
+    let mut objects = observed.objects.values();
+    objects.any(|live| live.id.name == CONFIGURATION && is_any_armed(live))
+}
+
+/// Leaves everything as it is in the cluster, but for the entry that proves how meshgate is called.
+/// Until this configuration can be armed as a whole, no namespace may be asked about less, nor by an entry
+/// that is not armed. With nothing in the cluster, only that entry is left.
+pub(super) fn keep(object: &mut Object, live: Option<&Object>) {
+    for key in [NOTE, ASKED_FOR, foreign_conditions::NOTE] {
+        let text = live.and_then(|live| live.annotation(key));
+        object.annotate(key, text.map(str::to_owned));
     }
-    let live = live["webhooks"].as_array().into_iter().flatten();
-    let kept = live.filter(|entry| is_ours(entry) && entry["name"] != REACH_ENTRY);
-    let kept: Vec<Value> = kept.cloned().collect();
-    if let Some(entries) = list_mut(object) {
-        entries.retain(|entry| entry["name"] == REACH_ENTRY);
-        entries.splice(..0, kept);
+    let live = live.map(Object::entries).unwrap_or_default().iter();
+    let kept = live.filter(|entry| is_ours(entry) && entry.name != REACH_ENTRY);
+    if let Some(entries) = &mut object.webhooks {
+        entries.retain(|entry| entry.name == REACH_ENTRY);
+        entries.splice(..0, kept.cloned());
     }
 }
 
-/// Whether it has the entry that proves how we are called.
-pub(super) fn prove_reach(object: &Value) -> bool {
-    entry_of(object, &json!(REACH_ENTRY)).is_some()
+/// Whether it has the entry that proves how meshgate is called.
+pub(super) fn proves_reach(object: &Object) -> bool {
+    object.entry(REACH_ENTRY).is_some()
 }
 
 /// Takes back what must not be armed yet in a configuration that was rendered as armed.
-pub(super) fn hold_back(object: &mut Value, live: Option<&Value>) {
-    for entry in entries_mut(object) {
-        if !arms(entry) {
-            continue;
-        }
-        let live = live.and_then(|live| entry_of(live, &entry["name"]));
-        match live.filter(|live| live["failurePolicy"] == FAIL) {
-            Some(armed) => entry["clientConfig"] = armed["clientConfig"].clone(),
+pub(super) fn hold_back(object: &mut Object, live: Option<&Object>) {
+    for entry in object.entries_mut().iter_mut().filter(|entry| arms(entry)) {
+        let live = live.and_then(|live| live.entry(&entry.name));
+        match live.filter(|live| live.fails_closed()) {
+            Some(armed) => entry.client_config = armed.client_config.clone(),
             None => {
                 let open = FailurePolicy::Ignore;
-                entry["failurePolicy"] = json!(open.as_str());
-                entry["timeoutSeconds"] = json!(open.timeout_seconds());
+                entry.failure_policy = Some(open.as_str().to_owned());
+                entry.timeout_seconds = Some(open.timeout_seconds());
             }
         }
     }
 }
 
-/// The entries of a webhook configuration; none of any other object.
-pub(super) fn entries_mut(object: &mut Value) -> impl Iterator<Item = &mut Value> {
-    list_mut(object).into_iter().flatten()
-}
-
-fn list_mut(object: &mut Value) -> Option<&mut Vec<Value>> {
-    object.get_mut("webhooks")?.as_array_mut()
-}
-
-/// How many entries are armed in the live configuration, of how many that are to be. None of those
-/// that ask for another configuration.
-pub(super) fn armed(object: &Value, live: Option<&Value>) -> (usize, usize) {
-    let mut noted = object.clone();
-    note(&mut noted);
-    let live = live.filter(|live| !is_of_another(live, &noted));
-    let entries = object["webhooks"].as_array().into_iter().flatten();
-    let to_arm: Vec<&Value> = entries.filter(|entry| arms(entry)).collect();
-    let is_armed = |entry: &&&Value| {
-        let live = live.and_then(|live| entry_of(live, &entry["name"]));
-        live.is_some_and(|live| live["failurePolicy"] == FAIL && !break_glass::is_off(live))
+/// How many entries are armed in the cluster, of how many that are to be. None is armed where they
+/// ask for another configuration, or enforcement is suspended.
+pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
+    let live = live.filter(|live| !is_of_another(live, wanted));
+    let is_armed = |entry: &&&Entry| {
+        let live = live.and_then(|live| live.entry(&entry.name));
+        live.is_some_and(|live| live.fails_closed() && !break_glass::is_off(&json!(live)))
     };
+    let to_arm: Vec<&Entry> = wanted
+        .entries()
+        .iter()
+        .filter(|entry| arms(entry))
+        .collect();
     (to_arm.iter().filter(is_armed).count(), to_arm.len())
 }
 
-fn is_ours(entry: &Value) -> bool {
-    let name = entry["name"].as_str().unwrap_or_default();
-    name.ends_with(OUR_ENTRIES)
+fn is_ours(entry: &Entry) -> bool {
+    entry.name.ends_with(OUR_ENTRIES)
 }
 
 /// Whether the entry is one that fails closed once armed.
-fn arms(entry: &Value) -> bool {
-    entry["failurePolicy"] == FAIL && entry["name"] != REACH_ENTRY
+fn arms(entry: &Entry) -> bool {
+    entry.fails_closed() && entry.name != REACH_ENTRY
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
+/// The `caBundle`s in the cluster that the wanted one (PEM) covers at this time.
+///
+/// Entries that are armed keep their client configuration until another one is proved. But a bundle that
+/// holds all that the present one holds, for the same address, can make no call fail, and must not
+/// wait: a new serving certificate is issued only after all entries trust it, and it may be what
+/// meshgate needs to be reached at all.
+pub(super) fn covered(
+    observed: &Observed,
+    wanted: Option<&str>,
+    now: Timestamp,
+) -> BTreeSet<String> {
+    let Some(wanted) = wanted else {
+        return BTreeSet::new();
+    };
+    let entries = observed.objects.values().flat_map(Object::entries);
+    let live: BTreeSet<&String> = entries
+        .filter_map(|entry| entry.client_config.ca_bundle.as_ref())
+        .collect();
+    let is_covered = |live: &&String| {
+        let pem = STANDARD.decode(live).unwrap_or_default();
+        let pem = String::from_utf8(pem).unwrap_or_default();
+        bundle::covers(wanted, &pem, now)
+    };
+    live.into_iter().filter(is_covered).cloned().collect()
+}
 
-    use super::{armed, hold_back};
-    use crate::render::REACH_ENTRY;
-
-    fn entry(name: &str, url: &str, policy: &str) -> Value {
-        let seconds = if policy == "Fail" { 5 } else { 2 };
-        json!({
-            "name": name,
-            "clientConfig": {"url": url},
-            "failurePolicy": policy,
-            "timeoutSeconds": seconds,
-        })
+/// Gives the entries of an object the wanted bundle, where it covers theirs and the address is equal.
+pub(super) fn widen(object: &mut Object, wanted: &Object, covered: &BTreeSet<String>) {
+    let Some(Entry { client_config, .. }) = wanted.entries().first() else {
+        return;
+    };
+    if client_config.ca_bundle.is_none() {
+        return;
     }
-
-    #[test]
-    fn an_entry_is_never_armed_by_a_client_configuration_that_was_not_reached() {
-        let wanted = json!({"webhooks": [
-            entry(REACH_ENTRY, "new", "Fail"),
-            entry("pods", "new", "Fail"),
-            entry("warn", "new", "Ignore"),
-        ]});
-        // (what is live, what is written)
-        let table = [
-            (None, entry("pods", "new", "Ignore")),
-            (
-                Some(entry("pods", "old", "Ignore")),
-                entry("pods", "new", "Ignore"),
-            ),
-            (
-                Some(entry("pods", "old", "Fail")),
-                entry("pods", "old", "Fail"),
-            ),
-            (
-                Some(entry("pods", "new", "Fail")),
-                entry("pods", "new", "Fail"),
-            ),
-            (
-                Some(entry("other", "new", "Fail")),
-                entry("pods", "new", "Ignore"),
-            ),
-        ];
-        for (live, expected) in table {
-            let live = live.map(|entry| json!({"webhooks": [entry]}));
-            let mut object = wanted.clone();
-            hold_back(&mut object, live.as_ref());
-            assert_eq!(
-                object["webhooks"][0], wanted["webhooks"][0],
-                "always new and closed"
-            );
-            assert_eq!(object["webhooks"][1], expected, "{live:?}");
-            assert_eq!(object["webhooks"][2], wanted["webhooks"][2]);
-            let closed = expected["failurePolicy"] == "Fail";
-            assert_eq!(armed(&wanted, Some(&object)), (usize::from(closed), 1));
+    let address = json!(client_config);
+    for entry in object.entries_mut() {
+        let own = &mut entry.client_config;
+        let bundle = own.ca_bundle.as_ref();
+        let is_covered = bundle.is_some_and(|bundle| covered.contains(bundle));
+        if is_covered && has_same_address(&json!(own), &address) {
+            own.ca_bundle.clone_from(&client_config.ca_bundle);
         }
-        assert_eq!(armed(&wanted, None), (0, 1));
     }
+}
+
+/// The merge patch that widens the bundles in the cluster and changes nothing else.
+pub(super) fn widening(
+    live: &Object,
+    wanted: &Object,
+    covered: &BTreeSet<String>,
+) -> Option<Value> {
+    let mut object = live.clone();
+    widen(&mut object, wanted, covered);
+    let version = &live.metadata.resource_version;
+    let patch = || json!({"metadata": {"resourceVersion": version}, "webhooks": object.webhooks});
+    (object.webhooks != live.webhooks).then(patch)
 }

@@ -1,289 +1,284 @@
-//! Writes the registration, arms it once the API server has reached us, and keeps it so.
+//! Writes the registration, arms it once the API server has reached meshgate, and keeps it so.
 //!
-//! One loop: look, plan, write, look again until nothing is left to do; then wait until one of our
-//! objects or our namespace changes, and at most for `RESYNC`.
+//! One loop: look, plan, write, look again until nothing is left to do. Then wait until an object of
+//! the registration, meshgate's namespace or a serving replica changes, and at most for [`RESYNC`].
+//!
+//! - [`calls`]: all calls to the API server; what they read becomes [`observed`], parsed once.
+//! - [`plan`]: what to write next; [`entries`] arms webhook entries, [`foreign_conditions`] keeps what
+//!   other clients have added.
+//! - [`proof`]: what dry runs prove.
+//! - [`status`]: how the registration is, once per look; [`report`] tells it.
+//! - [`triggers`]: what is watched.
 
-mod act;
-mod bulletin;
-mod contains;
-mod dry_run;
+mod calls;
 mod entries;
-mod fleet;
-mod glass;
-mod in_force;
-mod mirrored;
-mod narrowed;
-mod observe;
+mod foreign_conditions;
+mod observed;
 mod plan;
-mod policies;
-mod reach;
-mod telling;
-mod terms;
-mod trusting;
-mod wake;
+mod proof;
+mod report;
+mod status;
+#[cfg(test)]
+mod tests;
+mod triggers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::injector::profile::Mode;
+use crate::kube_api::backoff::Backoff;
+use crate::kube_api::kind::Kind;
+use crate::kube_api::{self, CallError, wall_clock};
 use crate::render::{self, FailurePolicy, MirrorForm, Settings};
 
-use super::pace::{Pace, Turn};
+use super::Context;
 use super::trust::Trust;
-use super::{Context, registration::plan::Action};
-use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, CallError, wall_clock};
+use super::write_limiter::{Turn, WriteLimiter};
 
-use self::bulletin::Bulletin;
-use self::fleet::{Fleet, Replicas};
-use self::in_force::InForce;
-use self::plan::{Hold, Home, Observed, Plan, Progress};
-use self::reach::Reach;
-use self::wake::Wake;
+use self::observed::{InstallNamespace, Object, Observed, Replicas};
+use self::plan::{Action, Progress};
+use self::proof::{Proofs, SETTLE, Subject};
+use self::report::Reporter;
+use self::status::{Facts, Look, url};
+use self::triggers::Triggers;
 
-/// A look is had at least this often, whatever the watches say.
+/// Time between two looks at most, whatever the watches say.
 const RESYNC: Duration = Duration::from_secs(30);
-/// Changes come in bundles: a look is had this long after the first of one.
+/// Changes come in bundles: meshgate looks this long after the first of one.
 const BUNDLE: Duration = Duration::from_millis(50);
-/// How long all has to be there before what it replaces goes (another mirror, labels): API servers
-/// take up policies and webhooks from caches of their own.
-const SETTLE: Duration = Duration::from_secs(5);
 /// How long the last look may take, when it is told to stop.
 const LAST_LOOK: Duration = Duration::from_secs(3);
-/// The first pause after a call that failed; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// After a look that failed.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
-/// Runs until told to stop.
+/// Runs until the token is cancelled.
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
-    let mut keeper = Keeper::new(context);
-    stop.run_until_cancelled(keeper.keep()).await;
-    keeper.leave_in_time().await;
+    let mut reconciler = Reconciler::new(context);
+    stop.run_until_cancelled(reconciler.reconcile()).await;
+    reconciler.leave_in_time().await;
 }
 
-/// For who is stopped and does not lead: takes the registration away if our namespace is being deleted, since
-/// then nobody may ever lead again (the Lease goes too, and cannot be made anew), and does nothing else.
+/// For a process that is stopped and does not lead: takes the registration away if meshgate's namespace
+/// is being deleted, and does nothing else. The Lease goes with the namespace and cannot be created
+/// again, so no other process might ever lead.
 pub(super) async fn withdraw(context: Context) {
-    Keeper::new(Arc::new(context)).leave_in_time().await;
+    Reconciler::new(Arc::new(context)).leave_in_time().await;
 }
 
-struct Keeper {
+struct Reconciler {
     context: Arc<Context>,
     labelled: watch::Receiver<bool>,
     unlabelled: watch::Receiver<usize>,
     trust: watch::Receiver<Option<Trust>>,
-    pace: Pace,
-    reach: Reach,
-    in_force: InForce,
-    mirror: InForce,
+    limiter: WriteLimiter,
+    proofs: Proofs,
+    reporter: Reporter,
     writers: Vec<String>,
     withdrawn: bool,
     /// Since when there is nothing to do but to remove what is stale.
     quiet_since: Option<Instant>,
     failures: u32,
-    /// What was last told of the state and of problems.
-    told: String,
-    told_problem: String,
-    armed: bool,
-    /// What the last plan left to be done later.
-    hold: Hold,
-    /// Why we were not reached, at the last try.
-    unreached: String,
-    /// The serving replicas, if they are looked at.
-    fleet: Option<Fleet>,
-    /// What is said of the state now, and whether somebody should look.
-    said: Option<(String, bool)>,
-    bulletin: Bulletin,
+    /// At the last look: all that is to be armed is armed, and the rest is there.
+    is_complete: bool,
 }
 
-/// When to look again.
-enum Next {
-    /// At once: something was written.
-    Now,
-    /// When something changes, at this time at the latest.
-    By(Instant),
-}
-
-impl Keeper {
+impl Reconciler {
     fn new(context: Arc<Context>) -> Self {
         Self {
             labelled: context.labelled.subscribe(),
             unlabelled: context.unlabelled.subscribe(),
             trust: context.trust.subscribe(),
+            reporter: Reporter::new(Arc::clone(&context)),
             context,
-            pace: Pace::default(),
-            reach: Reach::default(),
-            in_force: InForce::default(),
-            mirror: InForce::default(),
+            limiter: WriteLimiter::default(),
+            proofs: Proofs::default(),
             writers: Vec::new(),
             withdrawn: false,
             quiet_since: None,
             failures: 0,
-            told: String::new(),
-            told_problem: String::new(),
-            armed: false,
-            hold: Hold::None,
-            unreached: String::new(),
-            fleet: None,
-            said: None,
-            bulletin: Bulletin::default(),
+            is_complete: false,
         }
     }
 
-    async fn keep(&mut self) {
-        // Nothing is written by which nobody could verify us.
+    async fn reconcile(&mut self) {
+        // An entry that no API server can verify is not written.
         if self.trust.wait_for(Option::is_some).await.is_err() {
             return;
         }
-        let mut wake: Option<Wake> = None;
+        let mut triggers = None;
         loop {
-            let looked = self.look(&mut wake).await;
-            let next = match looked {
+            let next = match self.look(&mut triggers).await {
                 Ok(next) => {
                     self.failures = 0;
-                    self.told_problem.clear();
                     next
                 }
-                // Somebody was quicker: look again.
-                Err(error) if error.is_conflict() => Next::By(Instant::now() + BUNDLE),
-                Err(error) => Next::By(self.failed(&error)),
+                // Another client wrote first.
+                Err(error) if error.is_conflict() => Some(Instant::now() + BUNDLE),
+                Err(error) => {
+                    self.reporter.failed(&error);
+                    self.failures += 1;
+                    Some(Instant::now() + BACKOFF.pause(self.failures))
+                }
             };
-            if let Next::By(at) = next {
-                self.wait(at, wake.as_mut()).await;
+            if let Some(at) = next {
+                self.wait(at, triggers.as_mut()).await;
             }
         }
     }
 
     async fn leave_in_time(&mut self) {
         if tokio::time::timeout(LAST_LOOK, self.leave()).await.is_err() {
-            tracing::debug!("stopped before it was known whether our namespace is being deleted");
+            tracing::debug!(
+                "stopped before it was known whether meshgate's namespace is being deleted"
+            );
         }
     }
 
-    /// What is left to do when it is told to stop: nothing, as what is written stays. But whoever
-    /// deletes our namespace stops us as well, and may be quicker than the watch that tells of it.
+    /// When it is told to stop, what is written stays. But the deletion of meshgate's namespace stops this
+    /// process as well, maybe before the watch reports it.
     async fn leave(&mut self) {
         let context = Arc::clone(&self.context);
         let namespace = &context.form.settings.namespace;
-        if let Ok((Home::Terminating, _)) = observe::home(&context.client, namespace).await {
-            loop {
-                match self.look(&mut None).await {
-                    Ok(Next::Now) => {}
-                    Ok(Next::By(_)) => return,
-                    // There is no later look: it is tried for as long as there is time.
-                    Err(_) => tokio::time::sleep(BUNDLE).await,
-                }
+        let found = calls::install_namespace(&context.client, namespace).await;
+        if !matches!(found, Ok((InstallNamespace::Terminating, _))) {
+            return;
+        }
+        loop {
+            match self.look(&mut None).await {
+                Ok(None) => {}
+                Ok(Some(_)) => return,
+                // There is no later look: retry for as long as there is time.
+                Err(_) => tokio::time::sleep(BUNDLE).await,
             }
         }
     }
 
     /// Waits until there is a reason to look.
-    async fn wait(&mut self, at: Instant, wake: Option<&mut Wake>) {
+    async fn wait(&mut self, at: Instant, triggers: Option<&mut Triggers>) {
         let changed = async {
-            match wake {
-                Some(wake) => wake.next().await,
+            match triggers {
+                Some(triggers) => triggers.next().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             () = tokio::time::sleep_until(at.into()) => {}
             () = changed => tokio::time::sleep(BUNDLE).await,
-            // The sender is ours, so that it is never gone.
+            // The sender is in the context, so it is never gone.
             _ = self.labelled.changed() => {}
             _ = self.unlabelled.changed() => {}
             _ = self.trust.changed() => {}
         }
     }
 
-    /// One look, and the writes that it calls for.
-    async fn look(&mut self, wake: &mut Option<Wake>) -> Result<Next, CallError> {
+    /// One look, and the writes that it calls for. Returns when to look again if nothing changes until
+    /// then; `None` if at once, as something was written or proved.
+    async fn look(
+        &mut self,
+        triggers: &mut Option<Triggers>,
+    ) -> Result<Option<Instant>, CallError> {
         let client = self.context.client.clone();
         let served = kube_api::served(&client).await?;
         if self.writers.is_empty() {
             self.writers = vec![kube_api::own_name(&client).await?];
         }
         let mut settings = self.settings(&served);
-        if wake.as_ref().is_none_or(|wake| !wake.is_for(&served)) {
+        if triggers.as_ref().is_none_or(|own| !own.is_for(&served)) {
             let has_fleet = self.context.form.configuration.is_some();
-            let home = (settings.namespace.as_str(), has_fleet);
-            *wake = Some(Wake::new(&client, home, &served));
+            let new = Triggers::new(&client, &served, &settings.namespace, has_fleet);
+            *triggers = Some(new);
         }
-        let named = render::registration(&self.context.injectors, &settings).objects;
-        let ids: Vec<Id> = named.iter().filter_map(Id::of).collect();
-        let observed = self.observe(&served, &ids, &settings).await?;
+        let observed = self.observe(&served, &settings).await?;
         settings.owner_uid = observed.owner_uid().map(str::to_owned);
         settings.namespace_uid = observed.owning_uid().map(str::to_owned);
-        let wanted = render::registration(&self.context.injectors, &settings).objects;
-        let proof = render::proof::of_reach(&settings);
-        let force = policies::proof(&observed, &wanted).filter(|_| policies::are_wanted(&wanted));
-        let mirror = mirrored::proof(&wanted);
-        let progress = self.progress(&proof, force.as_deref(), mirror);
-        let plan = plan::plan(&observed, &wanted, progress);
-        self.note_plan(&plan);
-        let mut next = self.note_glass(&observed, Instant::now() + RESYNC);
+        let wanted = self.wanted(&settings);
+        self.proofs.turn_to(&observed, &wanted, &settings);
+        let look = Look {
+            plan: plan::plan(&observed, &wanted, self.progress(&observed)),
+            observed,
+            settings,
+            wanted,
+        };
+        self.note_plan(&look);
+        let mut due = vec![Instant::now() + RESYNC];
+        due.extend(self.reporter.suspensions(&look.observed));
         let mut wrote = false;
-        for action in plan.actions {
-            match self.act(action, &observed).await? {
+        for action in &look.plan.actions {
+            match self.act(action, &look.observed).await? {
                 None => wrote = true,
-                Some(until) => next = next.min(until),
+                Some(until) => due.push(until),
             }
         }
         if wrote {
-            return Ok(Next::Now);
+            return Ok(None);
         }
-        if let Some(since) = self.quiet_since.filter(|since| since.elapsed() < SETTLE) {
-            next = next.min(since + SETTLE);
+        let settles = self.quiet_since.map(|since| since + SETTLE);
+        due.extend(settles.filter(|at| *at > Instant::now()));
+        if look.observed.namespace == InstallNamespace::Active {
+            if self.prove(&look.settings).await {
+                return Ok(None);
+            }
+            due.extend(self.conclude(&look).await);
         }
-        if observed.home != Home::Active {
-            return Ok(Next::By(next));
-        }
-        let written = force.filter(|proof| policies::is_written(&observed, proof));
-        let mirror = mirror.filter(|_| mirrored::is_written(&observed, &wanted));
-        let proofs = (written.as_deref(), mirror);
-        let Some(due) = self.prove(proofs, &settings.namespace).await else {
-            return Ok(Next::Now);
-        };
-        next = next.min(due);
-        let armed = self.note_armed(&observed, &wanted, written.as_deref());
-        if self.try_to_be_reached(&observed, &wanted, &settings).await {
-            return Ok(Next::Now);
-        }
-        if !self.reach.is_proven(&proof) {
-            next = next.min(self.reach.due(&proof, Instant::now()));
-        }
-        let state = self.state(armed, &settings, &wanted);
-        let narrowed = self.note_narrowed(&observed, &wanted);
-        self.tell_state(state, &narrowed, &plan.hands_off);
-        Ok(Next::By(next.min(self.tell_event(&observed).await)))
+        Ok(due.into_iter().min())
     }
 
-    /// Looks at all that the plan depends on.
+    /// Computes the status of this look and reports it. Returns when there is more to do, if nothing changes
+    /// until then.
+    async fn conclude(&mut self, look: &Look) -> Vec<Instant> {
+        let facts = Facts {
+            look,
+            proofs: &self.proofs,
+            is_to_enforce: self.is_to_enforce(),
+            labelled: *self.labelled.borrow(),
+            unlabelled: *self.unlabelled.borrow(),
+        };
+        let status = facts.status();
+        self.is_complete = status.is_complete;
+        let news = self.proofs.take_news();
+        self.reporter.unproved(news, &status, &url(&look.settings));
+        let event = self.reporter.report(&status, &look.observed).await;
+        let now = Instant::now();
+        let proofs = Subject::ALL.map(|one| self.proofs.of(one).due(now));
+        proofs.into_iter().chain([event]).flatten().collect()
+    }
+
+    /// Reads all that the plan depends on.
     async fn observe(
         &mut self,
         served: &BTreeSet<Kind>,
-        ids: &[Id],
         settings: &Settings,
     ) -> Result<Observed, CallError> {
         let client = self.context.client.clone();
-        let mut observed = observe::objects_of(&client, served, ids).await?;
-        let (home, uid) = observe::home(&client, &settings.namespace).await?;
-        observed.home = self.note_home(home);
-        observed.home_uid = uid;
+        let names = self.wanted(settings).into_iter().map(|object| object.id);
+        let objects = calls::objects_of(&client, served, names).await?;
+        let namespace = &settings.namespace;
+        let (state, namespace_uid) = calls::install_namespace(&client, namespace).await?;
+        let fleet = match &self.context.form.configuration {
+            Some(configuration) => Some(calls::fleet(&client, namespace, configuration).await?),
+            None => None,
+        };
+        let mut observed = Observed {
+            objects,
+            namespace: self.note_namespace(state),
+            namespace_uid,
+            fleet,
+            ..Observed::default()
+        };
         let now = (self.context.form.certificates.clock)();
-        observed.note_covered(settings.ca_bundle.as_deref(), now);
-        self.look_at_fleet(&settings.namespace).await?;
+        observed.covered = entries::covered(&observed, settings.ca_bundle.as_deref(), now);
         Ok(observed)
     }
 
     fn settings(&self, served: &BTreeSet<Kind>) -> Settings {
-        let found = match served.contains(&Kind::MutatingPolicy) {
-            true => MirrorForm::Policy,
-            false => MirrorForm::Webhook,
+        let found = if served.contains(&Kind::MutatingPolicy) {
+            MirrorForm::Policy
+        } else {
+            MirrorForm::Webhook
         };
         let mut settings = Settings {
             failure_policy: FailurePolicy::Fail,
@@ -297,47 +292,44 @@ impl Keeper {
         settings
     }
 
-    fn progress(&self, proof: &str, force: Option<&str>, mirror: Option<&str>) -> Progress {
-        let has_settled =
-            |of: &InForce, proof| of.settles(proof).is_some_and(|at| at <= Instant::now());
+    fn wanted(&self, settings: &Settings) -> Vec<Object> {
+        let rendered = render::registration(&self.context.injectors, settings);
+        entries::wanted(rendered.objects)
+    }
+
+    fn progress(&self, observed: &Observed) -> Progress {
+        let now = Instant::now();
+        let mirror = self.proofs.of(Subject::Mirror);
         Progress {
-            in_force: force.is_some_and(|force| has_settled(&self.in_force, force)),
-            mirror_in_force: mirror.is_none_or(|mirror| has_settled(&self.mirror, mirror)),
-            now: wall_clock(),
             labelled: *self.labelled.borrow(),
-            reached: self.reach.is_proven(proof),
+            reached: self.proofs.of(Subject::Reach).is_proved(),
             settled: self.is_settled(),
-            replicas: self.replicas(),
+            replicas: observed.replicas(),
+            in_force: self.proofs.of(Subject::Check).has_settled(now),
+            mirror_in_force: !mirror.is_wanted() || mirror.has_settled(now),
+            now: wall_clock(),
         }
     }
 
-    fn replicas(&self) -> Replicas {
-        let fleet = self.fleet.as_ref();
-        fleet.map_or(Replicas::Equal, Fleet::replicas)
+    /// Whether there is an injector without which a pod is to be refused.
+    fn is_to_enforce(&self) -> bool {
+        let mut injectors = self.context.injectors.iter();
+        injectors.any(|one| one.is_looked_at() && one.profile.mode == Mode::Enforce)
     }
 
-    /// Looks whether the serving replicas have this configuration, if it is known how they say so.
-    async fn look_at_fleet(&mut self, namespace: &str) -> Result<(), CallError> {
-        if let Some(configuration) = &self.context.form.configuration {
-            let client = &self.context.client;
-            self.fleet = Some(observe::fleet(client, namespace, configuration).await?);
-        }
-        Ok(())
-    }
-
-    /// Remembers how far the plan says that all is, and lets the labels of namespaces follow.
-    fn note_plan(&mut self, plan: &Plan) {
-        self.hold = plan.hold;
+    /// Notes how far the plan is, and lets the labels of namespaces follow.
+    fn note_plan(&mut self, Look { plan, observed, .. }: &Look) {
         if plan.mirrored {
             self.context.mirrored.send_replace(true);
         }
         let mut actions = plan.actions.iter();
-        let is_quiet = actions.all(|one| matches!(one, Action::Delete { .. }));
-        let is_equal = self.replicas() == Replicas::Equal;
-        self.quiet_since = match is_quiet && self.armed && is_equal {
-            true => self.quiet_since.or_else(|| Some(Instant::now())),
-            false => None,
-        };
+        let is_quiet = actions.all(|one| matches!(one, Action::Delete(_)));
+        let is_equal = observed.replicas() == Replicas::Equal;
+        if is_quiet && self.is_complete && is_equal {
+            self.quiet_since.get_or_insert_with(Instant::now);
+        } else {
+            self.quiet_since = None;
+        }
         if self.is_settled() {
             self.context.in_force.send_replace(true);
         }
@@ -348,93 +340,78 @@ impl Keeper {
         since.is_some_and(|since| since.elapsed() >= SETTLE)
     }
 
-    /// Remembers that our namespace was deleted: somebody wants us gone, and it is not to come
-    /// back by our own doing. Says what its state means for the plan.
-    fn note_home(&mut self, home: Home) -> Home {
-        let namespace = &self.context.form.settings.namespace;
-        match home {
-            Home::Terminating if !self.withdrawn => {
-                tracing::warn!(
-                    namespace,
-                    "our namespace is being deleted: the registration goes with it"
-                );
-                let latch = &self.context.latch;
-                latch.open_with("withdrawn: our namespace was deleted");
-                self.context.metrics.registration_armed(false);
-                self.withdrawn = true;
-                self.armed = false;
-                self.reach = Reach::default();
-                self.mirror = InForce::default();
-            }
-            Home::Active if self.withdrawn => {
-                tracing::info!(
-                    namespace,
-                    "our namespace is back: the registration is written again"
-                );
-                self.withdrawn = false;
-            }
-            Home::Missing if self.withdrawn => return Home::Withdrawn,
-            Home::Missing if self.context.form.creates_home => return Home::Wanted,
-            Home::Missing | Home::Wanted | Home::Active | Home::Terminating | Home::Withdrawn => {}
+    /// Notes that meshgate's namespace was deleted: the registration does not come back until an
+    /// administrator creates it again. Returns what its state means for the plan.
+    fn note_namespace(&mut self, found: InstallNamespace) -> InstallNamespace {
+        if found == InstallNamespace::Terminating && !self.withdrawn {
+            self.reporter.withdrawn();
+            self.withdrawn = true;
+            self.is_complete = false;
+            self.proofs = Proofs::default();
+        } else if found == InstallNamespace::Active && self.withdrawn {
+            tracing::info!("meshgate's namespace exists again: the registration is written again");
+            self.withdrawn = false;
+        } else if found == InstallNamespace::Missing && self.withdrawn {
+            return InstallNamespace::Withdrawn;
+        } else if found == InstallNamespace::Missing && self.context.form.creates_namespace {
+            return InstallNamespace::Wanted;
         }
-        home
+        found
     }
 
     /// Does one write, unless it is too soon for it: then when it may be done.
     async fn act(
         &mut self,
-        action: Action,
+        action: &Action,
         observed: &Observed,
     ) -> Result<Option<Instant>, CallError> {
         let client = &self.context.client;
-        let (id, what) = match &action {
-            Action::CreateHome => {
+        let (id, what) = match action {
+            Action::CreateNamespace => {
                 let namespace = &self.context.form.settings.namespace;
-                act::create_home(client, namespace).await?;
-                tracing::info!(namespace, "our namespace created");
+                calls::create_namespace(client, namespace).await?;
+                tracing::info!(namespace, "meshgate's namespace created");
                 return Ok(None);
             }
-            Action::Apply { id, .. } => (id, "written"),
+            Action::Apply(object) => (&object.id, "written"),
             Action::Widen { id, .. } => (id, "widened"),
-            Action::Mend { id, .. } => (id, "mended"),
-            Action::Delete { id } => (id, "deleted"),
+            Action::Resume { id, .. } => (id, "resumed"),
+            Action::Delete(id) => (id, "deleted"),
         };
-        if let Turn::Wait { until, first } = self.pace.turn(id, Instant::now()) {
+        let live = observed.objects.get(id);
+        if let Turn::Wait { until, first } = self.limiter.turn(id, Instant::now()) {
             if first {
-                let others = managers(observed.objects.get(id));
-                tracing::error!(
-                    object = %id,
-                    others,
-                    "somebody keeps changing what meshgate writes: it is put back ever more slowly"
-                );
-                self.context.metrics.registration_contended();
+                self.reporter.contended(id, live);
             }
             return Ok(Some(until));
         }
-        self.pace.wrote(id, Instant::now());
-        match &action {
-            Action::Apply { id, object } => act::apply(client, id, object).await?,
-            Action::Widen { id, patch } => act::merge(client, id, patch).await?,
-            Action::Mend { id, patch } => {
-                act::merge(client, id, patch).await?;
-                self.tell_mended(id, observed).await;
-            }
-            Action::Delete { id } => act::delete(client, id, observed.objects.get(id)).await?,
-            Action::CreateHome => {}
+        self.limiter.wrote(id, Instant::now());
+        calls::write(client, action, live).await?;
+        if matches!(action, Action::Resume { .. }) {
+            self.reporter.resumed(id, live).await;
         }
         tracing::info!(object = %id, "{what}");
-        self.context
-            .metrics
-            .registration_written(id.kind.names().kind, what);
+        let metrics = &self.context.metrics;
+        metrics.registration_written(id.kind.names().kind, what);
         Ok(None)
     }
-}
 
-/// Who else has written an object, by their field managers.
-fn managers(object: Option<&Value>) -> String {
-    let fields = object.and_then(|object| object["metadata"]["managedFields"].as_array());
-    let names = fields.into_iter().flatten();
-    let names = names.filter_map(|one| one["manager"].as_str());
-    let others: BTreeSet<&str> = names.filter(|name| *name != kube_api::MANAGER).collect();
-    others.into_iter().collect::<Vec<_>>().join(", ")
+    /// Has the API server show what is written and not proved yet, by one dry run each. True as soon as
+    /// something is proved.
+    async fn prove(&mut self, settings: &Settings) -> bool {
+        for subject in Subject::ALL {
+            if !self.proofs.of(subject).is_due(Instant::now()) {
+                continue;
+            }
+            let client = &self.context.client;
+            let answer = calls::dry_run(client, &settings.namespace, subject.label()).await;
+            let answer = answer.map_err(|error| error.to_string());
+            let proof = self.proofs.of_mut(subject);
+            if proof.answered(subject, answer, Instant::now()) {
+                tracing::info!(url = url(settings), "{}", proof::words(subject).proved);
+                return true;
+            }
+        }
+        false
+    }
 }

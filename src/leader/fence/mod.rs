@@ -1,10 +1,9 @@
-//! A client that writes only by a claim. What it is given to controllers for cannot be forgotten by
-//! any of them: they have no other.
+//! A client that writes only by a claim. Controllers have no other client, so none can forget the claim.
 //!
-//! A write goes out only while the claim lasts for longer than the write may take, and both we and the
-//! API server (`timeout`, as client-go sends it) give it up before the claim is over: whoever holds it
-//! next does not meet writes of ours. A process that is stopped in the middle is not helped by that
-//! alone; what is written carries the resourceVersion that was seen, and comes too late then.
+//! A write goes out only while the claim lasts for longer than the write may take. Both this process
+//! and the API server (by `timeout`, as client-go sends it) give the write up before the claim ends, so
+//! that the next leader meets no late write. That does not help a process that is frozen between its
+//! check and the network; its writes carry the resourceVersion that it saw, and fail as conflicts.
 
 use std::time::Duration;
 
@@ -19,17 +18,17 @@ use axum::http::{Method, Request, Response, Uri};
 
 use super::claim::{Claim, NotHeld};
 
-/// A write is given so long at least. Claims are renewed every two seconds and last for ten, so that
-/// it need not wait before renewals fail.
+/// A write may take at least so long. Claims last for ten seconds and are renewed every two, so that
+/// a write waits only when renewals fail.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// Paths below which a POST asks and stores nothing.
+/// Paths below which a POST stores nothing.
 const QUESTIONS: [&str; 2] = [
     "/apis/authentication.k8s.io/",
     "/apis/authorization.k8s.io/",
 ];
 
-/// A client that writes only by a claim.
+/// See the module.
 #[derive(Clone)]
 pub struct Fenced(Client);
 
@@ -41,7 +40,7 @@ struct TooLong {
 }
 
 impl Fenced {
-    /// The same client, but for writes: these need the claim, of this term. Inside a runtime only.
+    /// As `client`, but writes need the claim in this term. Only inside a runtime.
     pub fn new(client: Client, claim: Claim, term: u64) -> Self {
         let namespace = client.default_namespace().to_owned();
         let service = tower::service_fn(move |request| {
@@ -55,7 +54,6 @@ impl Fenced {
         Self(Client::new(service, namespace))
     }
 
-    /// As controllers use it.
     pub fn client(self) -> Client {
         self.0
     }
@@ -75,12 +73,12 @@ impl Fence {
         let Some(end) = self.claim.room(self.term, LEAST).await? else {
             return Ok(self.client.send(request).await?);
         };
-        // A task of its own: what was sent is waited for, also when the controller that wanted it
-        // is stopped. Only then is it known when it is over.
+        // In a task of its own, which goes on when the controller that wanted the write is stopped:
+        // the elector must know when the write has ended.
         let (answer, answered) = oneshot::channel();
         let writes = self.claim.writes().clone();
         writes.spawn(async move {
-            // Nobody is there to be told any more, or cares.
+            // The receiver is gone if that controller was stopped.
             drop(answer.send(self.write(request, end).await));
         });
         answered.await?
@@ -99,7 +97,7 @@ impl Fence {
     }
 }
 
-/// Whether a request may change anything.
+/// Whether a request may change an object.
 fn changes(method: &Method, uri: &Uri) -> bool {
     let is_question = QUESTIONS.iter().any(|path| uri.path().starts_with(path));
     let mut query = uri.query().unwrap_or_default().split('&');
@@ -107,7 +105,7 @@ fn changes(method: &Method, uri: &Uri) -> bool {
     !matches!(*method, Method::GET | Method::HEAD) && !is_question && !is_dry_run
 }
 
-/// The request with the time that the API server may take for it.
+/// The request with a limit for the time that the API server may take.
 fn within(mut request: Request<Body>, left: Duration) -> Result<Request<Body>, BoxError> {
     let mut parts = request.uri().clone().into_parts();
     let uri = request.uri();

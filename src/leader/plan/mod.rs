@@ -1,16 +1,14 @@
-//! Who holds the Lease, and what is to be asked of the API server next. Pure: both clocks are
-//! passed in.
+//! Who holds the Lease, and which request comes next. Pure: both clocks are passed in.
 //!
-//! The rules are those of client-go's `tools/leaderelection`: whoever finds the Lease free, or
-//! unchanged for its duration, writes itself into it; the holder writes it anew all the time, and
-//! gives up when that has failed for the renew deadline. How long is measured by one's own steady
-//! clock from the moment at which a change was *seen*: the clocks of machines are never compared
-//! (case 55). Each write carries the resourceVersion that was seen, so that of two only one comes
-//! through.
+//! The rules are those of client-go's `tools/leaderelection`. A contender that finds the Lease free,
+//! or unchanged for its duration, writes its own name into it. The holder renews it, and gives up when
+//! that has failed for the renew deadline. Each contender measures by its own steady clock from the
+//! moment at which it *saw* a change: the clocks of machines are never compared (case 55). Each write
+//! carries the resourceVersion that was seen, so that only one of two comes through.
 //!
-//! Stricter than client-go in two things. The claim counts from before the write that got or
-//! renewed it was sent, not from its answer: others may have seen it that early. And a Lease that
-//! somebody deleted is not taken before the holder's time is over.
+//! Two rules are stricter than client-go's. A claim counts from before its write was sent, not from
+//! the answer: others may have seen the write that early. And a contender does not create a deleted
+//! Lease anew before the holder's time is over.
 
 use std::time::{Duration, Instant};
 
@@ -18,16 +16,16 @@ use jiff::Timestamp;
 
 use super::record::Record;
 
-/// How long others wait after a change before they take the Lease.
+/// Others wait for so long after a change before they take the Lease.
 pub(super) const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// How long a claim lasts without a renewal. Clocks that differ in speed by less than the ratio of
-/// the two never let two claims overlap.
+/// A claim lasts for so long without a renewal. Claims do not overlap as long as the clocks' speeds
+/// differ by less than the ratio of the two durations.
 pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Pause between two tries.
 pub(super) const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// How long one request for the Lease may take, as in client-go.
+/// Deadline of one request for the Lease, as in client-go.
 pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(5);
-/// The duration in a Lease that was given back.
+/// The duration in a released Lease.
 const RELEASED_SECONDS: i32 = 1;
 
 /// One process that wants the Lease.
@@ -40,7 +38,7 @@ pub(super) struct Contender {
     terms: u64,
 }
 
-/// The Lease as it was last seen, and since when it has been so.
+/// The Lease as it was last seen, and when it was first seen so.
 #[derive(Debug, Clone)]
 struct Seen {
     record: Record,
@@ -48,51 +46,44 @@ struct Seen {
     since: Instant,
 }
 
-/// The right to act, for a while.
+/// The right to write, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claimed {
-    /// It is over then, if it is not renewed.
+    /// The end, without a renewal.
     pub(super) until: Instant,
-    /// The how-manieth time this process has got it: what was planned before is void.
+    /// Counts the times that this process got the claim. A plan of an earlier term is void.
     pub(super) term: u64,
 }
 
-/// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Read the Lease.
     Look,
-    /// Create it.
     Create(Record),
-    /// Write it over the version that was seen.
+    /// Write it over this version.
     Update(Record, String),
 }
 
-/// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The Lease was read, and its version.
+    /// With the version.
     Found(Record, String),
-    /// There is none.
     Missing,
-    /// It was written; its version now.
+    /// With the new version.
     Written(Record, String),
-    /// Somebody else has written it.
+    /// Another process has written it.
     Conflict,
-    /// Nobody can tell what became of it.
+    /// No usable answer: a write may have come through.
     Failed,
 }
 
-/// What comes next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask this at once.
     Ask(Ask),
-    /// Nothing, until the next try.
+    /// Wait for the next try.
     Rest,
 }
 
-/// Both clocks: the steady one, by which everything is decided, and the one for people.
+/// Both clocks: the steady one, which decides, and the one for people.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
     pub(super) steady: Instant,
@@ -100,7 +91,7 @@ pub(super) struct Now {
 }
 
 impl Contender {
-    /// One with a name that no other process has.
+    /// The identity must be unique among processes.
     pub(super) fn new(identity: String) -> Self {
         Self {
             identity,
@@ -110,17 +101,17 @@ impl Contender {
         }
     }
 
-    /// Who holds the Lease, as far as is known; empty if nobody does.
+    /// The last known holder; empty if the Lease is free.
     pub(super) fn holder(&self) -> &str {
         self.seen.as_ref().map_or("", |seen| &seen.record.holder)
     }
 
-    /// The claim, which may be over by now.
+    /// The last claim, which may have ended.
     pub(super) fn claim(&self) -> Option<Claimed> {
         self.claim
     }
 
-    /// Begins a try. A holder writes what it knows, without a look at first.
+    /// Begins a try. A holder writes by what it knows, without a look.
     pub(super) fn begin(&self, now: Now) -> Ask {
         match &self.seen {
             Some(seen) if self.is_mine(seen) && seen.is_valid(now.steady) => {
@@ -136,11 +127,17 @@ impl Contender {
             Answer::Found(record, version) => self.found(record, version, now),
             Answer::Missing => self.missing(now),
             Answer::Written(record, version) => {
-                self.written(record, version, (sent, now.steady));
+                let is_mine = record.holder == self.identity;
+                self.seen = Some(Seen {
+                    record,
+                    version,
+                    since: now.steady,
+                });
+                self.claim = is_mine.then(|| self.claimed(sent, now.steady));
                 Next::Rest
             }
-            // What a holder knows is out of date: its last write came through without an answer,
-            // or the Lease is somebody else's. Whoever has just looked was beaten to it.
+            // What a holder knows is out of date: its last write came through without an answer, or
+            // another process has the Lease. A contender that has just looked lost the race.
             Answer::Conflict => match &self.seen {
                 Some(seen) if self.is_mine(seen) => Next::Ask(Ask::Look),
                 _ => Next::Rest,
@@ -149,8 +146,8 @@ impl Contender {
         }
     }
 
-    /// Gives the claim up. Returns what tells the others, if the Lease was ours as far as is known.
-    /// Only for whoever has nothing on its way any more that the claim was needed for.
+    /// Gives the claim up. Returns the write that releases the Lease, if this process holds it. Call it
+    /// only when no write by the claim is under way.
     pub(super) fn release(&mut self, now: Now) -> Option<Ask> {
         self.claim = None;
         let seen = self.seen.as_ref().filter(|seen| self.is_mine(seen))?;
@@ -174,13 +171,14 @@ impl Contender {
         };
         let is_mine = self.is_mine(&seen);
         if !is_mine {
-            // Whatever we thought: it is somebody else's, or nobody's.
+            // Another process has it, or it is free.
             self.claim = None;
         }
         let is_held = !seen.record.holder.is_empty() && seen.is_valid(now.steady);
-        let next = match is_held && !is_mine {
-            true => Next::Rest,
-            false => Next::Ask(self.update(&seen, now.wall)),
+        let next = if is_held && !is_mine {
+            Next::Rest
+        } else {
+            Next::Ask(self.update(&seen, now.wall))
         };
         self.seen = Some(seen);
         next
@@ -191,36 +189,26 @@ impl Contender {
             let is_others = !seen.record.holder.is_empty() && !self.is_mine(seen);
             is_others && seen.is_valid(now.steady)
         });
-        match is_held {
-            true => Next::Rest,
-            false => Next::Ask(Ask::Create(self.fresh(now.wall))),
+        if is_held {
+            Next::Rest
+        } else {
+            Next::Ask(Ask::Create(self.fresh(now.wall)))
         }
     }
 
-    fn written(&mut self, record: Record, version: String, (sent, now): (Instant, Instant)) {
-        let is_mine = record.holder == self.identity;
-        self.seen = Some(Seen {
-            record,
-            version,
-            since: now,
-        });
-        if !is_mine {
-            self.claim = None;
-            return;
-        }
+    fn claimed(&mut self, sent: Instant, now: Instant) -> Claimed {
         let is_renewal = self.claim.is_some_and(|claim| now < claim.until);
         self.terms += u64::from(!is_renewal);
-        self.claim = Some(Claimed {
+        Claimed {
             until: sent + RENEW_DEADLINE,
             term: self.terms,
-        });
+        }
     }
 
     fn is_mine(&self, seen: &Seen) -> bool {
         seen.record.holder == self.identity
     }
 
-    /// The record of somebody who has just got it.
     fn fresh(&self, wall: Timestamp) -> Record {
         Record {
             holder: self.identity.clone(),
@@ -231,22 +219,21 @@ impl Contender {
         }
     }
 
-    /// What was seen, as ours from now on, or still ours.
+    /// Takes the Lease over what was seen, or renews it.
     fn update(&self, seen: &Seen, wall: Timestamp) -> Ask {
         let mut record = self.fresh(wall);
-        match self.is_mine(seen) {
-            true => {
-                record.acquired = seen.record.acquired;
-                record.transitions = seen.record.transitions;
-            }
-            false => record.transitions = seen.record.transitions.saturating_add(1),
+        record.transitions = seen.record.transitions;
+        if self.is_mine(seen) {
+            record.acquired = seen.record.acquired;
+        } else {
+            record.transitions = record.transitions.saturating_add(1);
         }
         Ask::Update(record, seen.version.clone())
     }
 }
 
 impl Seen {
-    /// Whether its holder may still act, as far as anybody else can tell.
+    /// Whether its holder may still write, as far as others can tell.
     fn is_valid(&self, now: Instant) -> bool {
         let seconds = u64::try_from(self.record.seconds).unwrap_or_default();
         now < self.since + Duration::from_secs(seconds)

@@ -134,7 +134,7 @@ async fn with_meshgate_dead_the_glass_is_broken_and_closed_to_the_byte() {
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
     assert!(
         done.out
-            .contains("THE GLASS IS BROKEN: alice: the nodes are gone; until="),
+            .contains("ENFORCEMENT IS SUSPENDED: alice: the nodes are gone; until="),
         "{done:?}"
     );
     // Who may break it, and no more, sees that it is.
@@ -156,7 +156,7 @@ async fn with_meshgate_dead_the_glass_is_broken_and_closed_to_the_byte() {
             "{note}"
         );
     }
-    assert!(events(&lab).await[0].starts_with("GlassBroken "));
+    assert!(events(&lab).await[0].starts_with("EnforcementSuspended "));
 
     let close = ["break-glass", "--close", "-o=json"];
     let done = lab.tool(User::Alice, &close).await.ok();
@@ -203,7 +203,7 @@ async fn a_living_meshgate_closes_it_when_the_time_has_come() {
         let events = events(&lab).await;
         let is_told = events
             .iter()
-            .any(|one| one.starts_with("GlassClosed closed again, as its time"));
+            .any(|one| one.starts_with("EnforcementResumed closed again, as its time"));
         (is_told && !meshgate.metrics().contains(metric)).then_some(())
     })
     .await;
@@ -245,7 +245,9 @@ async fn one_injector_is_given_up_and_the_others_are_not() {
     is_let_in(&lab, &orders, &half).await;
     let narrower = lab.tool(User::Admin, &with("vault")).await;
     assert!(
-        narrower.err.contains("broken already for more than that"),
+        narrower
+            .err
+            .contains("suspended already for more than that"),
         "{narrower:?}"
     );
 

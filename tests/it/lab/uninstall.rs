@@ -1,15 +1,15 @@
-//! Everything of an installation goes, and nothing else; by somebody with the rights for it.
+//! What meshgate has written goes; what another tool installed stays, and its command is said.
 
 use serde_json::{Value, json};
 
 use super::harness::{Lab, Meshgate, User, within};
 use super::registration::{CONFIG, INJECT, SECONDS, lab};
 
-/// What a chart brings, and what meshgate makes beside it.
+/// What a chart installs, and what meshgate writes beside it.
 const MANIFESTS: &str = "
 {kind: Deployment, apiVersion: apps/v1, metadata: {name: meshgate, LABELS}, spec: {replicas: 0, SPEC}}
 ---
-{kind: Deployment, apiVersion: apps/v1, metadata: {name: meshgate-control, LABELS}, spec: {replicas: 0, SPEC}}
+{kind: Deployment, apiVersion: apps/v1, metadata: {name: meshgate-control, LABELS}, spec: {replicas: 1, SPEC}}
 ---
 {kind: Service, apiVersion: v1, metadata: {name: meshgate, LABELS}, spec: {ports: [{port: 443}]}}
 ---
@@ -18,8 +18,6 @@ const MANIFESTS: &str = "
 {kind: Secret, apiVersion: v1, metadata: {name: meshgate-ca, OURS}}
 ---
 {kind: Secret, apiVersion: v1, metadata: {name: meshgate-tls, OURS}}
----
-{kind: Secret, apiVersion: v1, metadata: {name: sh.helm.release.v1.mg.v3, labels: {owner: helm, name: mg}}}
 ---
 {kind: Lease, apiVersion: coordination.k8s.io/v1, metadata: {name: meshgate-control, OURS}}
 ---
@@ -36,43 +34,52 @@ const MANIFESTS: &str = "
 {kind: ClusterRole, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: others}, rules: []}
 ";
 
-/// What a chart brings elsewhere.
+/// What a chart installs elsewhere.
 const ELSEWHERE: &str = "{kind: Role, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: meshgate, LABELS}, rules: []}";
 
-const PATHS: [&str; 14] = [
-    "/apis/apps/v1/namespaces/meshgate-system/deployments/meshgate",
-    "/apis/apps/v1/namespaces/meshgate-system/deployments/meshgate-control",
-    "/api/v1/namespaces/meshgate-system/services/meshgate",
-    "/api/v1/namespaces/meshgate-system/configmaps/meshgate-1f2e",
+/// What meshgate has written into its own namespace.
+const OWN: [&str; 3] = [
     "/api/v1/namespaces/meshgate-system/secrets/meshgate-ca",
     "/api/v1/namespaces/meshgate-system/secrets/meshgate-tls",
-    "/api/v1/namespaces/meshgate-system/secrets/sh.helm.release.v1.mg.v3",
     "/apis/coordination.k8s.io/v1/namespaces/meshgate-system/leases/meshgate-control",
+];
+
+const CONTROL: &str = "/apis/apps/v1/namespaces/meshgate-system/deployments/meshgate-control";
+
+/// What stays.
+const INSTALLED: [&str; 12] = [
+    "/apis/apps/v1/namespaces/meshgate-system/deployments/meshgate",
+    CONTROL,
+    "/api/v1/namespaces/meshgate-system/services/meshgate",
+    "/api/v1/namespaces/meshgate-system/configmaps/meshgate-1f2e",
     "/apis/policy/v1/namespaces/meshgate-system/poddisruptionbudgets/meshgate",
     "/api/v1/namespaces/meshgate-system/serviceaccounts/meshgate-control",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/meshgate-serve",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/meshgate-serve",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/meshgate",
     "/api/v1/namespaces/meshgate-system",
-];
-
-const OTHERS: [&str; 2] = [
     "/api/v1/namespaces/meshgate-system/configmaps/others",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/others",
 ];
 
-async fn installed(lab: &Lab) {
+/// As Helm installs it, or kubectl.
+async fn installed(lab: &Lab, by_helm: bool) {
     const NAME: &str = "app.kubernetes.io";
-    let labels = format!("{NAME}/part-of: meshgate, {NAME}/instance: mg, {NAME}/managed-by: Helm");
+    const HELM: &str = "meta.helm.sh";
+    let mut marks = format!("labels: {{{NAME}/part-of: meshgate}}");
+    if by_helm {
+        marks.push_str(&format!(
+            ", annotations: {{{HELM}/release-name: mg, {HELM}/release-namespace: meshgate-system}}"
+        ));
+    }
     let role =
         "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: meshgate-serve}";
     let spec = "selector: {matchLabels: {a: a}}, template: {metadata: {labels: {a: a}}, spec: {containers: \
                 [{name: a, image: a.test/a}]}}";
-    let labels = format!("labels: {{{labels}}}");
-    lab.apply("default", &ELSEWHERE.replace("LABELS", &labels))
+    lab.apply("default", &ELSEWHERE.replace("LABELS", &marks))
         .await;
     let manifests = MANIFESTS
-        .replace("LABELS", &labels)
+        .replace("LABELS", &marks)
         .replace("OURS", &format!("labels: {{{NAME}/managed-by: meshgate}}"))
         .replace("ROLE", role)
         .replace("SPEC", spec);
@@ -90,77 +97,82 @@ async fn there<'p>(lab: &Lab, paths: &[&'p str]) -> Vec<&'p str> {
     there
 }
 
+async fn replicas(lab: &Lab) -> i64 {
+    let control = lab.get(CONTROL).await.unwrap();
+    control["spec"]["replicas"].as_i64().unwrap()
+}
+
 #[tokio::test]
-async fn everything_goes_and_nothing_else() {
+async fn what_meshgate_has_written_goes_and_nothing_else() {
     let lab = lab(&[], &[]).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
     lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
     meshgate.order("kill").await;
-    installed(&lab).await;
+    installed(&lab, true).await;
 
-    // The namespace is somebody else's: it stays, and what is in it that is not ours.
-    let would = lab
-        .tool(User::Admin, &["uninstall", "--dry-run", "-o=json"])
-        .await;
-    assert_eq!(would.code, Some(1), "{would:?}");
-    let would: Value = serde_json::from_str(&would.out).unwrap();
-    assert_eq!(would["foreignNamespace"], "meshgate-system");
-    assert_eq!(there(&lab, &PATHS).await, PATHS);
-    let done = lab.tool(User::Admin, &["uninstall", "--yes"]).await.ok();
+    let dry_run = async || {
+        let would = lab
+            .tool(User::Admin, &["uninstall", "--dry-run", "-o=json"])
+            .await;
+        let answer: Value = serde_json::from_str(&would.out).unwrap();
+        (would.code, answer)
+    };
+    let (code, would) = dry_run().await;
+    assert_eq!(code, Some(1), "{would}");
     assert_eq!(
-        done.matches("sh.helm.release.v1.mg.v3").count(),
-        1,
-        "{done}"
+        would["commands"],
+        json!(["helm uninstall mg --namespace meshgate-system"])
     );
-    assert!(done.contains("Namespace meshgate-system stays"), "{done}");
-    assert_eq!(there(&lab, &PATHS).await, PATHS[13..]);
-    assert_eq!(there(&lab, &OTHERS).await, OTHERS);
+    assert_eq!(would["controlRuns"], true);
+    let listed = |answer: &Value, list: &str, name: &str| {
+        let mut objects = answer[list].as_array().unwrap().iter();
+        objects.any(|object| object["name"] == name)
+    };
+    assert!(listed(&would, "objects", "meshgate-ca"));
+    assert!(listed(&would, "installed", "meshgate-serve"));
+    // The ClusterRole that owns the registration goes with it.
+    assert!(listed(&would, "objects", "meshgate") && !listed(&would, "objects", "others"));
+    assert_eq!(there(&lab, &OWN).await, OWN);
+    assert_eq!(replicas(&lab).await, 1);
+
+    let done = lab.tool(User::Admin, &["uninstall", "--yes"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let scaled = "scaled Deployment meshgate-system/meshgate-control to 0 replicas";
+    assert!(done.err.contains(scaled), "{done:?}");
+    assert_eq!(replicas(&lab).await, 0);
+    assert_eq!(there(&lab, &OWN).await, [""; 0]);
+    assert_eq!(there(&lab, &INSTALLED).await, INSTALLED);
     assert_eq!(lab.remains().await, [""; 0]);
 
-    // Ours goes with all that is in it.
-    let labels = json!({"metadata": {"labels": {"app.kubernetes.io/part-of": "meshgate"}}});
-    lab.merge(PATHS[13], &labels).await.unwrap();
-    installed(&lab).await;
-    let done = lab.tool(User::Admin, &["uninstall", "--yes"]).await.ok();
-    assert!(
-        done.contains("Namespace meshgate-system is on its way"),
-        "{done}"
-    );
-    assert_eq!(there(&lab, &PATHS).await, [""; 0]);
     let again = lab.tool(User::Admin, &["uninstall", "--yes"]).await;
     assert_eq!(again.code, Some(0), "{again:?}");
+    let (code, would) = dry_run().await;
+    assert_eq!(code, Some(0), "{would}");
+    assert!(listed(&would, "installed", "meshgate-control"), "{would}");
 }
 
+/// What kubectl installed has no release: the commands that the dry run says remove it.
 #[tokio::test]
-async fn what_may_not_be_removed_holds_up_nothing_else() {
+async fn the_commands_that_are_said_remove_the_rest() {
     let lab = lab(&[], &[]).await;
-    let meshgate = Meshgate::start(&lab, CONFIG).await;
-    meshgate.order("kill").await;
-    installed(&lab).await;
-    let reads = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch"]});
-    let mut rules = vec![reads];
-    let deletes = PATHS.iter().filter_map(|path| path.rsplit('/').nth(1));
-    let deletes: Vec<&str> = deletes
-        .filter(|plural| *plural != "services")
-        .chain([
-            "mutatingwebhookconfigurations",
-            "validatingwebhookconfigurations",
-            "validatingadmissionpolicies",
-            "validatingadmissionpolicybindings",
-            "mutatingadmissionpolicies",
-            "mutatingadmissionpolicybindings",
-        ])
-        .collect();
-    rules.push(json!({"apiGroups": ["*"], "resources": deletes, "verbs": ["delete"]}));
-    lab.allow_alice("meshgate-removes", &json!(rules)).await;
-    let done = lab.tool(User::Alice, &["uninstall", "--yes"]).await;
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(
-        done.err.contains("cannot delete Service meshgate"),
-        "{done:?}"
-    );
-    assert_eq!(there(&lab, &PATHS).await, [PATHS[2], PATHS[13]]);
-    assert_eq!(lab.remains().await, [""; 0]);
+    lab.ensure_namespace("meshgate-system").await;
+    installed(&lab, false).await;
+    lab.tool(User::Admin, &["uninstall", "--yes"]).await.ok();
+    let would = lab
+        .tool(User::Admin, &["uninstall", "--dry-run", "-o=json"])
+        .await
+        .ok();
+    let would: Value = serde_json::from_str(&would).unwrap();
+    let commands = would["commands"].as_array().unwrap();
+    assert_eq!(commands.len(), 3, "{would}");
+    for command in commands {
+        let mut words = command.as_str().unwrap().split(' ');
+        assert_eq!(words.next(), Some("kubectl"));
+        let words: Vec<&str> = words.collect();
+        lab.kubectl(&words).await.ok();
+    }
+    // The namespace has no label of the installation.
+    assert_eq!(there(&lab, &INSTALLED).await, INSTALLED[9..]);
 }
 
 /// What the chart's hook may do.
@@ -174,7 +186,7 @@ fn rights() -> Value {
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["meshgate"],
          "verbs": ["get", "delete"]},
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "patch"]},
-        {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["meshgate-control"], "verbs": ["get", "delete"]},
+        {"apiGroups": ["apps"], "resources": ["deployments/scale"], "resourceNames": ["meshgate-control"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["meshgate-ca", "meshgate-tls"], "verbs": ["get", "delete"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["meshgate-control"], "verbs": ["get", "delete"]},
@@ -187,9 +199,9 @@ async fn the_chart_s_hook_stops_the_writer_and_leaves_the_chart_s_own() {
     let meshgate = Meshgate::start(&lab, CONFIG).await;
     lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
     meshgate.order("kill").await;
-    installed(&lab).await;
+    installed(&lab, true).await;
     lab.allow_alice("meshgate-uninstall", &rights()).await;
-    // A pod of the writer's that takes its time.
+    // A pod of control that takes its time.
     let labels =
         json!({"app.kubernetes.io/part-of": "meshgate", "app.kubernetes.io/component": "control"});
     let mut pod = super::registration::pod("control");
@@ -199,10 +211,10 @@ async fn the_chart_s_hook_stops_the_writer_and_leaves_the_chart_s_own() {
     lab.ensure_namespace("meshgate-system").await;
     lab.create(pods, &pod).await.unwrap();
     let path = format!("{pods}/control");
-    let arguments = ["uninstall", "--registration-only", "--yes"];
+    let arguments = ["uninstall", "--yes"];
     let ends = async {
-        within(SECONDS, "the Deployment is gone", async || {
-            lab.get(PATHS[1]).await.is_none().then_some(())
+        within(SECONDS, "control is scaled to zero", async || {
+            (replicas(&lab).await == 0).then_some(())
         })
         .await;
         assert!(!lab.remains().await.is_empty(), "it waits for the pod");
@@ -213,10 +225,6 @@ async fn the_chart_s_hook_stops_the_writer_and_leaves_the_chart_s_own() {
     let (done, ()) = tokio::join!(lab.tool(User::Alice, &arguments), ends);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(lab.remains().await, [""; 0]);
-    let gone = [PATHS[1], PATHS[4], PATHS[5], PATHS[7]];
-    let stay: Vec<&str> = PATHS
-        .into_iter()
-        .filter(|path| !gone.contains(path))
-        .collect();
-    assert_eq!(there(&lab, &PATHS).await, stay);
+    assert_eq!(there(&lab, &OWN).await, [""; 0]);
+    assert_eq!(there(&lab, &INSTALLED).await, INSTALLED);
 }

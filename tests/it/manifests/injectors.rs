@@ -1,10 +1,10 @@
 //! Every injector is told to leave meshgate's own pods alone (cases 66 and 74): by their own marks
 //! alone, whatever their namespace says.
 
-use meshgate::view::namespace::NamespaceView;
-use meshgate::view::pod::PodView;
 use meshgate::decision::requirement;
 use meshgate::injector::{Injectors, PRESETS};
+use meshgate::view::namespace::NamespaceView;
+use meshgate::view::pod::PodView;
 use meshgate::yaml;
 use serde_json::{Value, json};
 

@@ -25,7 +25,7 @@ use super::object::{self, Webhook, client_config, creates};
 use super::{FailurePolicy, Settings};
 
 /// Annotation with the proof: of the policies that prove, and in answers of the mirror's.
-const PROOF: &str = "meshgate.io/proof";
+pub const PROOF: &str = "meshgate.io/proof";
 
 /// Annotation with the proof in the answer of a replica.
 pub const REACHED: &str = "meshgate.io/reached";
@@ -36,15 +36,18 @@ const MAX_PROOF: usize = 64;
 /// What an API server proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// It reaches meshgate by the entries as they are now.
-    Reach,
     /// It uses the policies of the check as they are now.
     Check,
-    /// It uses the mirror of namespaces' annotations as it is now.
+    /// It uses the mirror of namespaces' annotations as it is now, where that is a policy.
     Mirror,
+    /// It reaches meshgate by the entries as they are now.
+    Reach,
 }
 
 impl Subject {
+    /// In the order in which they are declared.
+    pub const ALL: [Self; 3] = [Self::Check, Self::Mirror, Self::Reach];
+
     /// Label of the ConfigMap in meshgate's own namespace that is asked for.
     pub fn label(self) -> &'static str {
         match self {
@@ -142,7 +145,8 @@ pub fn refuse_with(policy: &mut Value, proof: &str) {
     }]);
 }
 
-fn refusal(proof: &str) -> String {
+/// The message of that policy.
+pub fn refusal(proof: &str) -> String {
     format!("in force: {proof}")
 }
 

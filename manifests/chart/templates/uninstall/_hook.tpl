@@ -1,4 +1,4 @@
-{{/* Annotations of what is there for the uninstall only: (list . WEIGHT). */}}
+{{/* Annotations of objects that exist during the uninstall only: (list . WEIGHT). */}}
 {{- define "meshgate.hook" -}}
 helm.sh/hook: pre-delete
 helm.sh/hook-weight: {{ index . 1 | quote }}

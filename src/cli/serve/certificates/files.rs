@@ -8,7 +8,7 @@ use crate::certs::reload::Follower;
 use crate::certs::throwaway::Prepared;
 
 use super::super::now;
-use super::{Following, INTERVAL};
+use crate::controllers::certificates::follower::{Following, INTERVAL};
 
 /// Follows the files until it is dropped.
 pub(super) async fn follow(files: Prepared, following: &Following) {

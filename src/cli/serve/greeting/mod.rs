@@ -12,10 +12,10 @@ use crate::certs::throwaway::{Origin, Prepared};
 use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
-use crate::readiness::{Looked, Readiness};
-use crate::injector::profile::ServiceName;
 use crate::injector::profile::Mode;
+use crate::injector::profile::ServiceName;
 use crate::message;
+use crate::readiness::{Looked, Readiness};
 
 use super::super::output;
 use super::certificates::Certificates;

@@ -1,104 +1,34 @@
-//! What is to be written next, from what there is and what is wanted. Pure and level-based: asked
-//! again after every write, until there is nothing left to do.
+//! What is to be written next, from what there is and what is wanted. Pure and level-based: asked again after every
+//! write, until there is nothing left to do.
 //!
-//! The order at the start: our namespace, the owner, the mirror and what proves it, (labels of existing namespaces,
-//! see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`. What is
-//! there already is put right at any time; the order is that of creation.
+//! The order at the start: our namespace, the owner, the mirror and what proves it, (labels of existing
+//! namespaces, see `namespaces`), the entries for pods as `Ignore`, the guard, and only then `Fail`.
+//! What is there already is put right at any time; the order is that of creation.
 //!
-//! Nothing at all is written before somebody is there to be called (case 76).
+//! Nothing is written before a serving replica is ready (case 76).
 //!
-//! Where entries are armed for another configuration, nothing is written but what it takes to be
-//! reached; once we are, and all serving replicas have this one, the mirror, (labels that are added),
-//! and the entries, armed at once. Labels that the other one selected by go last.
+//! Where entries are armed for another configuration, meshgate writes only what it takes to be reached. Once it
+//! is reached, and all serving replicas have this configuration, it writes the mirror, (labels that are
+//! added), and the entries, armed at once. Labels that the other one selected by go last.
 //!
-//! Where policies are to make the guarantee and webhooks do, nothing but policies is written until
-//! they are in force; then entries are loosened, and what only refused as a webhook goes. The other
-//! way round, policies go once all entries are armed and have been for a while.
+//! Where policies are to make the guarantee and webhooks do, nothing but policies is written until they are
+//! in force. Then entries are loosened, and the check's webhook goes. In the other direction, policies go once
+//! all entries are armed and have been for a while.
 //!
-//! Glass that somebody broke until a time is mended when that has come.
+//! Enforcement that `break-glass` suspended until a time is resumed at that time.
 
-mod held;
-
-use std::collections::{BTreeMap, BTreeSet};
+mod on_hold;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::break_glass::{self, Note};
+use crate::break_glass;
 use crate::kube_api::kind::{Id, Kind, in_order};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, proof};
+use crate::render::{CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, POLICIES};
 
-use super::contains::contains;
-use super::fleet::Replicas;
-use super::{entries, policies, terms, trusting};
-
-/// What is in the cluster.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Observed {
-    /// Objects that carry our label or the name of one that is wanted.
-    pub(super) objects: BTreeMap<Id, Value>,
-    /// Our own namespace.
-    pub(super) home: Home,
-    /// Its UID, if it is there.
-    pub(super) home_uid: Option<String>,
-    /// Values of `caBundle` in what is live whose CAs are all in the wanted one, as far as they have
-    /// not expired.
-    pub(super) covered: BTreeSet<String>,
-}
-
-impl Observed {
-    /// Objects whose glass somebody broke, with what they say.
-    pub(super) fn broken(&self) -> impl Iterator<Item = (&Id, Note)> {
-        let objects = self.objects.iter();
-        objects.filter_map(|(id, live)| Some((id, break_glass::of(live)?)))
-    }
-
-    /// UID of the owner, if it is there and not about to go.
-    pub(super) fn owner_uid(&self) -> Option<&str> {
-        let owner = self.objects.get(&owner())?;
-        let metadata = &owner["metadata"];
-        metadata["uid"]
-            .as_str()
-            .filter(|_| metadata["deletionTimestamp"].is_null())
-    }
-}
-
-/// Annotation of what an Argo CD Application has brought.
-const ARGO: &str = "argocd.argoproj.io/tracking-id";
-
-impl Observed {
-    /// UID of our namespace, if it is to own the owner. Argo CD takes what has an owner for somebody else's: it
-    /// would leave the owner, and a closed gate, when its Application is deleted (`GetManagedLiveObjs` of
-    /// gitops-engine).
-    pub(super) fn owning_uid(&self) -> Option<&str> {
-        let owner = self.objects.get(&owner());
-        let is_argo = owner.is_some_and(|owner| !owner["metadata"]["annotations"][ARGO].is_null());
-        self.home_uid.as_deref().filter(|_| !is_argo)
-    }
-}
-
-fn owner() -> Id {
-    Id {
-        kind: Kind::ClusterRole,
-        name: OWNER.to_owned(),
-    }
-}
-
-/// Our own namespace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Home {
-    /// It is not there, and somebody else's to create.
-    #[default]
-    Missing,
-    /// It is not there, and ours to create.
-    Wanted,
-    /// It is there.
-    Active,
-    /// It is being deleted.
-    Terminating,
-    /// It was deleted: nothing is written until somebody makes it anew.
-    Withdrawn,
-}
+use super::foreign_conditions::{self, contains};
+use super::observed::{InstallNamespace, Object, Observed, Replicas};
+use super::{entries, proof};
 
 /// What is known besides.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,329 +39,304 @@ pub(super) enum Home {
 pub(super) struct Progress {
     /// Existing namespaces carry the labels that they should, and maybe more.
     pub(super) labelled: bool,
-    /// The API server has reached us by the client configuration that is wanted.
+    /// The API server has reached meshgate by the wanted client configuration.
     pub(super) reached: bool,
-    /// What is there of the mirror has been there for long enough to be in force.
+    /// All that is wanted has been there for long enough to take away what it replaces.
     pub(super) settled: bool,
-    /// Who is there to be called.
     pub(super) replicas: Replicas,
-    /// The policies that are wanted are in force as they are there, and have been for a while.
+    /// The wanted policies are in force as they are there, and have been for a while.
     pub(super) in_force: bool,
-    /// The mirror is, where it is a policy.
+    /// So is the mirror, where it is a policy.
     pub(super) mirror_in_force: bool,
-    /// What time it is.
     pub(super) now: Timestamp,
 }
 
 /// One write.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
-    /// Create our namespace.
-    CreateHome,
-    /// Write an object by server-side apply.
-    Apply {
-        /// Which.
-        id: Id,
-        /// What we want of it; with the resourceVersion that it was seen with, if it was.
-        object: Value,
-    },
-    /// Give entries that are left alone else a wider bundle.
+    CreateNamespace,
+    /// By server-side apply; with the resourceVersion that the object was seen with, if it was.
+    Apply(Object),
+    /// Gives entries that are left alone otherwise a wider `caBundle`, by a merge patch.
     Widen {
-        /// Which.
         id: Id,
-        /// The merge patch that does it.
         patch: Value,
     },
-    /// Close the glass of an object whose time has come.
-    Mend {
-        /// Which.
+    /// Takes the break-glass annotation off when its time has come, by a merge patch.
+    Resume {
         id: Id,
-        /// The merge patch that does it.
         patch: Value,
     },
-    /// Remove an object of ours that is not wanted.
-    Delete {
-        /// Which.
-        id: Id,
-    },
+    Delete(Id),
 }
 
-/// What is to be done now, and which objects are left alone because their break-glass annotation
-/// says so.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     /// In this order.
     pub(super) actions: Vec<Action>,
-    /// Under glass that somebody broke.
+    /// Objects that are left alone, by their break-glass annotation.
     pub(super) hands_off: Vec<Id>,
     /// The mirror is as it is wanted, or left alone.
     pub(super) mirrored: bool,
-    /// What is not done yet, and for what it waits.
     pub(super) hold: Hold,
 }
 
 /// What is held back as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Nothing.
     #[default]
-    None,
-    /// All of it, until a replica can be called.
-    First,
-    /// Entries stay armed for another configuration, until we are reached and all replicas have this
-    /// one.
-    Another,
+    Nothing,
+    /// All of it, until a serving replica is ready.
+    AwaitReplicas,
+    /// Entries stay armed for another configuration, until meshgate is reached and all replicas have
+    /// this one.
+    AwaitRollout,
+}
+
+/// All that a plan is made from.
+#[derive(Clone, Copy)]
+struct Given<'g> {
+    observed: &'g Observed,
+    wanted: &'g [Object],
+    progress: Progress,
+    /// Policies are to make the guarantee, not webhooks.
+    by_policy: bool,
 }
 
 /// Plans the next writes. `wanted` is rendered as armed, in the order of creation.
-pub(super) fn plan(observed: &Observed, wanted: &[Value], progress: Progress) -> Plan {
+pub(super) fn plan(observed: &Observed, wanted: &[Object], progress: Progress) -> Plan {
+    let given = Given {
+        observed,
+        wanted,
+        progress,
+        by_policy: proof::are_policies_wanted(wanted),
+    };
     let mut plan = Plan::default();
-    if matches!(observed.home, Home::Terminating | Home::Withdrawn) {
-        plan.actions = withdrawal(observed);
+    if matches!(
+        observed.namespace,
+        InstallNamespace::Terminating | InstallNamespace::Withdrawn
+    ) {
+        plan.actions = given.withdrawal();
         return plan;
     }
-    if progress.replicas == Replicas::NoneReady && !has_begun(observed, wanted) {
-        plan.hold = Hold::First;
+    if progress.replicas == Replicas::NoneReady && !given.has_begun() {
+        plan.hold = Hold::AwaitReplicas;
         return plan;
     }
-    if observed.home == Home::Wanted {
-        plan.actions.push(Action::CreateHome);
+    if observed.namespace == InstallNamespace::Wanted {
+        plan.actions.push(Action::CreateNamespace);
     }
-    plan.actions.extend(mends(observed, progress.now));
+    plan.actions.extend(given.resumptions());
     if !plan.actions.is_empty() {
         return plan;
     }
-    let by_policy = policies::are_wanted(wanted);
-    let is_everywhere = progress.replicas == Replicas::Equal;
-    if plan.is_held((observed, wanted), progress, by_policy) {
-        return plan;
-    }
-    let missing = missing(observed, wanted);
-    // What is armed for this very configuration is put back whatever the replicas have.
-    let is_in_turn = is_everywhere || is_armed(observed, wanted);
-    plan.mirrored = observed.owner_uid().is_some();
-    for object in wanted {
-        let Some(id) = Id::of(object) else { continue };
-        let live = observed.objects.get(&id);
-        if live.is_none() && !may_begin(&id, progress, &missing, observed) {
-            plan.mirrored &= id.name != MIRROR;
-            continue;
-        }
-        if live.is_some_and(is_broken) {
-            plan.leave_alone(id, observed, object);
-            continue;
-        }
-        let Some(target) = proving(object, observed, wanted) else {
-            continue;
-        };
-        // Nothing is armed where policies enforce, and they are in force.
-        let is_free = by_policy && id.name != MIRROR;
-        let is_of_another = is_of_another(observed, &target);
-        let may_arm = is_in_turn && may_arm(&id, progress, &missing, is_of_another);
-        let mut object = prepared(&target, live, is_free || may_arm);
-        trusting::widen(&mut object, &target, &observed.covered);
-        if live.is_some_and(|live| contains(live, &object)) {
-            continue;
-        }
-        plan.mirrored &= id.name != MIRROR;
-        plan.actions.push(apply(id, object, live));
-    }
-    if plan.actions.is_empty() {
-        plan.actions = left_over((observed, wanted), progress, by_policy);
+    if given.awaits_rollout() {
+        plan.hold = Hold::AwaitRollout;
+        plan.only_to_be_reached(given);
+    } else if given.by_policy && !progress.in_force && entries::are_webhooks_armed(observed) {
+        plan.only_policies(given);
+    } else {
+        plan.all(given);
     }
     plan
 }
 
-/// What is not wanted (any more) and may go now, where nothing is left to be written.
-fn left_over(
-    (observed, wanted): (&Observed, &[Value]),
-    progress: Progress,
-    by_policy: bool,
-) -> Vec<Action> {
-    let is_everywhere = progress.replicas == Replicas::Equal;
-    let is_all = is_everywhere && missing(observed, wanted).is_empty();
-    let mut stale = stale(observed, wanted);
-    // Another mirror labels namespaces until the one that is wanted is known to.
-    stale.retain(|action| {
-        let is_mirror = matches!(action, Action::Delete { id } if id.name == MIRROR);
-        progress.mirror_in_force || !is_mirror
-    });
-    if is_all && progress.is_guaranteed(by_policy) {
-        return stale;
-    }
-    // Policies refuse what a check would, that nobody answers; and it would refuse all else as well.
-    let is_alone = progress.replicas == Replicas::NoneReady;
-    let is_relieved = is_alone && by_policy && progress.in_force;
-    stale.retain(|action| {
-        let is_webhooks = matches!(action, Action::Delete { id } if id.kind.is_webhooks());
-        is_relieved && is_webhooks
-    });
-    stale
-}
-
-/// What is wanted and not there.
-fn missing(observed: &Observed, wanted: &[Value]) -> Vec<Id> {
-    let ids = wanted.iter().filter_map(Id::of);
-    ids.filter(|id| !observed.objects.contains_key(id))
-        .collect()
-}
-
-impl Progress {
-    /// Whether what is wanted has been in force for long enough to take away what it replaces.
-    fn is_guaranteed(self, by_policy: bool) -> bool {
-        self.settled && (!by_policy || self.in_force)
-    }
-}
-
 impl Plan {
-    /// Whether what is armed for another configuration, or refuses as webhooks, stays for now; then
-    /// what is needed to go on is planned.
-    fn is_held(
-        &mut self,
-        (observed, wanted): (&Observed, &[Value]),
-        progress: Progress,
-        by_policy: bool,
-    ) -> bool {
-        let is_everywhere = progress.replicas == Replicas::Equal;
-        // Policies need nobody to be reached.
-        let may_change = is_everywhere && (by_policy || progress.reached);
-        let mut all = wanted.iter();
-        if !may_change && all.any(|object| is_of_another(observed, object)) {
-            self.hold = Hold::Another;
-            self.only_to_be_reached(observed, wanted);
-            return true;
+    fn all(&mut self, given: Given<'_>) {
+        self.mirrored = given.is_owned();
+        for wanted in given.wanted {
+            let is_done = self.one(given, wanted);
+            self.mirrored &= is_done || wanted.id.name != MIRROR;
         }
-        let is_next = by_policy && !progress.in_force;
-        if is_next && policies::are_webhooks_armed(observed) {
-            self.only_policies(observed, wanted);
-            return true;
+        if self.actions.is_empty() {
+            self.actions = given.left_over();
         }
-        false
     }
-}
 
-/// Closes glass whose time has come.
-fn mends(observed: &Observed, now: Timestamp) -> Vec<Action> {
-    let over = observed.broken().filter(|(_, note)| note.is_over(now));
-    let mend = |(id, _): (&Id, Note)| {
-        let patch = break_glass::resume::resume(observed.objects.get(id)?)?;
-        let id = id.clone();
-        Some(Action::Mend { id, patch })
-    };
-    over.filter_map(mend).collect()
-}
-
-/// The object with what it is to prove; `None` if that is not there yet.
-fn proving(object: &Value, observed: &Observed, wanted: &[Value]) -> Option<Value> {
-    let mut object = object.clone();
-    if policies::is_proof(&object) {
-        proof::refuse_with(&mut object, &policies::proof(observed, wanted)?);
+    /// True if the object is as it is wanted, or left alone.
+    fn one(&mut self, given: Given<'_>, wanted: &Object) -> bool {
+        let live = given.observed.live(wanted);
+        match live {
+            None if !given.may_begin(&wanted.id) => return false,
+            Some(live) if live.note.is_some() => {
+                self.leave_alone(given, live, wanted);
+                return true;
+            }
+            _ => {}
+        }
+        let Some(target) = proof::proving(wanted, given.observed, given.wanted) else {
+            return false;
+        };
+        // Where policies enforce, and are in force, no entry for pods is armed.
+        let is_free = given.by_policy && wanted.id.name != MIRROR;
+        let mut object = prepared(&target, live, is_free || given.may_arm(wanted, live));
+        entries::widen(&mut object, &target, &given.observed.covered);
+        !self.apply(object, live)
     }
-    Some(object)
-}
 
-/// Whether what is live of this object is armed for another configuration.
-fn is_of_another(observed: &Observed, object: &Value) -> bool {
-    let mut object = object.clone();
-    entries::note(&mut object);
-    let live = Id::of(&object).and_then(|id| observed.objects.get(&id));
-    live.is_some_and(|live| entries::is_of_another(live, &object))
-}
-
-/// Whether any of it is there already. The owner may be whoever's who installed us.
-fn has_begun(observed: &Observed, wanted: &[Value]) -> bool {
-    let mut ids = wanted.iter().filter_map(Id::of);
-    ids.any(|id| id.kind != Kind::ClusterRole && observed.objects.contains_key(&id))
-}
-
-/// Whether something is armed for this configuration.
-fn is_armed(observed: &Observed, wanted: &[Value]) -> bool {
-    wanted.iter().any(|object| {
-        let live = Id::of(object).and_then(|id| observed.objects.get(&id));
-        entries::armed(object, live).0 > 0
-    })
+    /// Plans to write an object, unless it is so in the cluster already. True if it is to be written.
+    fn apply(&mut self, mut object: Object, live: Option<&Object>) -> bool {
+        if let Some(live) = live {
+            if contains(live, &object) {
+                return false;
+            }
+            let version = &live.metadata.resource_version;
+            object.metadata.resource_version.clone_from(version);
+        }
+        self.actions.push(Action::Apply(object));
+        true
+    }
 }
 
 /// The object as it can be written now.
-fn prepared(object: &Value, live: Option<&Value>, may_arm: bool) -> Value {
-    let mut object = object.clone();
-    entries::note(&mut object);
-    match live.filter(|live| !may_arm && entries::is_of_another(live, &object)) {
-        Some(live) => entries::keep(&mut object, live),
-        None => {
-            if !may_arm {
-                entries::hold_back(&mut object, live);
-            }
-            terms::adopt(&mut object, live);
-        }
+fn prepared(wanted: &Object, live: Option<&Object>, may_arm: bool) -> Object {
+    let mut object = wanted.clone();
+    if !may_arm && live.is_some_and(|live| entries::is_of_another(live, wanted)) {
+        entries::keep(&mut object, live);
+        return object;
     }
+    if !may_arm {
+        entries::hold_back(&mut object, live);
+    }
+    foreign_conditions::adopt(&mut object, live);
     object
 }
 
-fn apply(id: Id, mut object: Value, live: Option<&Value>) -> Action {
-    if let Some(version) = live.map(|live| live["metadata"]["resourceVersion"].clone()) {
-        object["metadata"]["resourceVersion"] = version;
+impl Given<'_> {
+    fn is_owned(self) -> bool {
+        self.observed.owner_uid().is_some()
     }
-    Action::Apply { id, object }
-}
 
-/// Whether entries of an object may fail closed as they are wanted. What was armed and is deleted
-/// comes back armed, if the rest is there.
-fn may_arm(id: &Id, progress: Progress, missing: &[Id], is_of_another: bool) -> bool {
-    let has_rest = missing.iter().all(|one| one == id);
-    let in_turn = match id.name.as_str() {
-        // It comes before the labels, and takes the other one's place at once.
-        MIRROR => has_rest || is_of_another,
-        _ => has_rest && progress.labelled,
-    };
-    progress.reached && in_turn
-}
+    fn is_there(self, wanted: &Object) -> bool {
+        self.observed.live(wanted).is_some()
+    }
 
-/// Whether it is time to create an object that is not there.
-fn may_begin(id: &Id, progress: Progress, missing: &[Id], observed: &Observed) -> bool {
-    let has_all = |name: &str| missing.iter().all(|id| id.name != name);
-    let is_owned = observed.owner_uid().is_some();
-    match (id.kind, id.name.as_str()) {
-        (Kind::ClusterRole, _) => true,
-        // They read what namespaces say themselves, and nobody has to be reached.
-        (_, name) if policies::come_first(id) && name != GUARD => {
-            is_owned && !policies::is_under_glass(id, observed)
-        }
-        (_, MIRROR | MIRROR_PROOF) => is_owned,
-        (_, CONFIGURATION) => is_owned && progress.labelled && has_all(MIRROR),
-        // The guard.
-        _ => is_owned && progress.labelled && has_all(CONFIGURATION),
+    /// Whether an object of this name is wanted and not there.
+    fn lacks(self, name: &str) -> bool {
+        let mut wanted = self.wanted.iter();
+        wanted.any(|one| one.id.name == name && !self.is_there(one))
+    }
+
+    /// Whether anything of it is there. The owner may come with the installation.
+    fn has_begun(self) -> bool {
+        let mut wanted = self.wanted.iter();
+        wanted.any(|one| one.id.kind != Kind::ClusterRole && self.is_there(one))
+    }
+
+    /// Takes off break-glass annotations whose time has come.
+    fn resumptions(self) -> impl Iterator<Item = Action> {
+        let suspended = self.observed.suspended();
+        let over = suspended.filter(move |(_, note)| note.is_over(self.progress.now));
+        over.filter_map(|(live, _)| {
+            let patch = break_glass::resume::resume(&live.to_value())?;
+            let id = live.id.clone();
+            Some(Action::Resume { id, patch })
+        })
+    }
+
+    /// Whether what is armed for another configuration stays for now. Policies need no replica to be
+    /// reached.
+    fn awaits_rollout(self) -> bool {
+        let is_everywhere = self.progress.replicas == Replicas::Equal;
+        let may_change = is_everywhere && (self.by_policy || self.progress.reached);
+        let mut wanted = self.wanted.iter();
+        !may_change && wanted.any(|one| self.is_of_another(one, self.observed.live(one)))
+    }
+
+    fn is_of_another(self, wanted: &Object, live: Option<&Object>) -> bool {
+        live.is_some_and(|live| entries::is_of_another(live, wanted))
+    }
+
+    /// Whether entries of an object may fail closed as they are wanted. What was armed and is deleted comes
+    /// back armed, if the rest is there.
+    fn may_arm(self, wanted: &Object, live: Option<&Object>) -> bool {
+        let mut others = self.wanted.iter().filter(|one| one.id != wanted.id);
+        let has_rest = others.all(|one| self.is_there(one));
+        let in_turn = if wanted.id.name == MIRROR {
+            // It comes before the labels, and takes the other one's place at once.
+            has_rest || self.is_of_another(wanted, live)
+        } else {
+            has_rest && self.progress.labelled
+        };
+        // What is armed for this very configuration is put back whatever the replicas have.
+        let is_everywhere = self.progress.replicas == Replicas::Equal;
+        self.progress.reached && in_turn && (is_everywhere || self.is_any_armed())
+    }
+
+    /// Whether an entry is armed for this configuration.
+    fn is_any_armed(self) -> bool {
+        let mut wanted = self.wanted.iter();
+        wanted.any(|one| entries::armed(one, self.observed.live(one)).0 > 0)
+    }
+
+    /// Whether it is time to create an object that is not there.
+    fn may_begin(self, id: &Id) -> bool {
+        let is_labelled = self.progress.labelled;
+        let in_turn = match (id.kind, id.name.as_str()) {
+            (Kind::ClusterRole, _) => return true,
+            // Policies read the annotations of namespaces, and need no replica to be reached.
+            (_, name) if comes_first(id) && name != GUARD => !self.is_switched_off(id),
+            (_, MIRROR | MIRROR_PROOF) => true,
+            (_, CONFIGURATION) => is_labelled && !self.lacks(MIRROR),
+            // The guard.
+            _ => is_labelled && !self.lacks(CONFIGURATION),
+        };
+        self.is_owned() && in_turn
+    }
+
+    /// Whether an administrator has suspended enforcement of just what this binding enforces.
+    fn is_switched_off(self, id: &Id) -> bool {
+        let gate = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
+        let gate = self.observed.objects.get(&gate);
+        let note = gate.and_then(|gate| gate.note.as_ref());
+        let injector = id.name.strip_suffix(POLICIES);
+        let (Some(note), Some(injector)) = (note, injector) else {
+            return false;
+        };
+        let is_binding = id.kind == Kind::ValidatingPolicyBinding;
+        is_binding && note.until.is_some() && note.is_about(injector)
+    }
+
+    /// What is not wanted (any more) and may go now, where nothing is left to be written.
+    fn left_over(self) -> Vec<Action> {
+        let progress = self.progress;
+        let is_everywhere = progress.replicas == Replicas::Equal;
+        let is_all = is_everywhere && self.wanted.iter().all(|one| self.is_there(one));
+        let is_guaranteed = progress.settled && (!self.by_policy || progress.in_force);
+        // With no replica and policies in force, webhooks refuse everything and guarantee nothing more.
+        let is_alone = progress.replicas == Replicas::NoneReady;
+        let is_relieved = is_alone && self.by_policy && progress.in_force;
+        let may_go = |id: &Id| {
+            // Another mirror labels namespaces until the wanted one is known to.
+            let is_needed = id.name == MIRROR && !progress.mirror_in_force;
+            let is_free = is_all && is_guaranteed || is_relieved && id.kind.is_webhooks();
+            !is_needed && is_free
+        };
+        let stale = |id: &Id| {
+            let is_wanted = self.wanted.iter().any(|one| one.id == *id);
+            let live = self.observed.objects.get(id);
+            let is_left_alone = live.is_some_and(|live| live.note.is_some());
+            // Other roles are the installation's; the owner goes last or not at all.
+            id.kind != Kind::ClusterRole && !is_wanted && !is_left_alone
+        };
+        self.deletions(|id| stale(id) && may_go(id))
+    }
+
+    /// Everything of ours, in the order in which it can go without a closed gate in between.
+    fn withdrawal(self) -> Vec<Action> {
+        self.deletions(|id| id.kind != Kind::ClusterRole || id.name == OWNER)
+    }
+
+    fn deletions(self, goes: impl Fn(&Id) -> bool) -> Vec<Action> {
+        let ids = in_order(self.observed.objects.keys().cloned().collect());
+        ids.into_iter().filter(goes).map(Action::Delete).collect()
     }
 }
 
-/// Objects of ours that are not wanted (any more).
-fn stale(observed: &Observed, wanted: &[Value]) -> Vec<Action> {
-    let wanted: Vec<Id> = wanted.iter().filter_map(Id::of).collect();
-    let stale = in_order_of_removal(observed)
-        .into_iter()
-        // Roles are those of whoever installed us; the owner goes last or not at all.
-        .filter(|id| id.kind != Kind::ClusterRole && !wanted.contains(id));
-    let not_broken = |id: &Id| !observed.objects.get(id).is_some_and(is_broken);
-    stale
-        .filter(not_broken)
-        .map(|id| Action::Delete { id })
-        .collect()
-}
-
-/// Everything of ours, in the order in which it can go without a closed gate in between.
-fn withdrawal(observed: &Observed) -> Vec<Action> {
-    let ids = in_order_of_removal(observed).into_iter();
-    let ours = ids.filter(|id| id.kind != Kind::ClusterRole || id.name == OWNER);
-    ours.map(|id| Action::Delete { id }).collect()
-}
-
-fn in_order_of_removal(observed: &Observed) -> Vec<Id> {
-    in_order(observed.objects.keys().cloned().collect())
-}
-
-/// Whether somebody has said, with who and why, that they change this object on purpose.
-pub(super) fn is_broken(live: &Value) -> bool {
-    break_glass::of(live).is_some()
+/// Whether an object is written before the webhooks are given up.
+fn comes_first(id: &Id) -> bool {
+    let is_guard = id.name == GUARD || id.name == CHECK_PROOF;
+    id.kind == Kind::ClusterRole || proof::is_check(id) || is_guard
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn what_is_free_is_taken_and_what_is_held_is_waited_for() {
     );
 }
 
-/// Whatever the times in it say: a clock that is hours off makes nobody lead, or wait for ever (55).
+/// Whatever the times in it say: a clock that is hours off neither makes a process lead nor wait for ever (55).
 #[test]
 fn it_is_over_when_it_has_not_changed_for_its_duration() {
     let start = Instant::now();
@@ -143,7 +143,7 @@ fn a_write_that_came_through_without_an_answer_is_found_out() {
     let theirs = Answer::Found(held_by("other", 2_000), "9".to_owned());
     assert_eq!(own.answered(theirs, start, at(start, 2_002)), Next::Rest);
     assert_eq!(own.claim(), None);
-    // Whoever was beaten to it after a look waits for the next try.
+    // A process that lost the race after a look waits for the next try.
     assert_eq!(
         own.answered(Answer::Conflict, start, at(start, 2_003)),
         Next::Rest

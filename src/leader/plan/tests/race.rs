@@ -64,7 +64,7 @@ struct Process {
     start: Instant,
     /// How fast its clock runs, in thousandths.
     speed: u64,
-    /// The how-manieth this is: what was meant for another is nobody's.
+    /// Counts its successors: an answer meant for another life is dropped.
     life: u64,
     /// The request that is waited for, and when it was sent by the local clock.
     waits: Option<(u64, Instant)>,
@@ -76,12 +76,11 @@ struct Process {
 }
 
 impl Process {
-    /// Its clocks.
     fn now(&self, time: u64) -> Now {
         at(self.start, time * self.speed / 1_000)
     }
 
-    /// How much later something is that is so much later by its clock.
+    /// The real length of a local duration.
     fn real(&self, local: Duration) -> u64 {
         u64::try_from(local.as_millis()).unwrap() * 1_000 / self.speed
     }
@@ -152,7 +151,7 @@ impl World {
         self.time < ROUGH
     }
 
-    /// Runs it; who acted at once, if anybody did.
+    /// Runs it. Returns the processes that acted at once, if any did.
     fn run(mut self) -> Result<Self, String> {
         while let Some(Reverse((time, number))) = self.events.pop() {
             if time > ROUGH + CALM {
@@ -285,9 +284,10 @@ impl World {
             return Ok(());
         }
         let longest = process.real(claim.until - now);
-        let takes = match self.chance.is_one_in(2) {
-            true => longest,
-            false => self.chance.below(longest),
+        let takes = if self.chance.is_one_in(2) {
+            longest
+        } else {
+            self.chance.below(longest)
         };
         let own = (who, process.life);
         self.acting.retain(|(_, until)| *until > time);
@@ -371,7 +371,7 @@ proptest! {
         let world = World::new(seed, TOLERATED).run();
         let world = world.map_err(TestCaseError::fail)?;
         prop_assert!(world.writes > 50, "{} writes", world.writes);
-        // And somebody leads when all is well again.
+        // A process leads when all is well again.
         prop_assert_eq!(world.leading(), 1);
     }
 }

@@ -11,7 +11,7 @@ use super::calls::{Calls, service};
 use super::replica::{Replica, balanced};
 use super::{Control, DAY, HOME, TLS, data, lab, now, path_of};
 use crate::lab::harness::{Lab, within};
-use crate::lab::registration::{SECONDS, gate};
+use crate::lab::registration::SECONDS;
 
 /// What cert-manager would write.
 fn made() -> Value {
@@ -71,45 +71,4 @@ async fn no_call_fails_while_ca_and_leaf_are_replaced_in_one_write() {
     let secret = lab.get(&path_of(TLS)).await.unwrap();
     let fields = secret["metadata"]["managedFields"].to_string();
     assert!(!fields.contains("\"meshgate\""), "{fields}");
-}
-
-#[tokio::test]
-async fn what_cainjector_writes_is_none_of_our_fields() {
-    let lab = lab().await;
-    let source = Source::Injected(format!("{HOME}/meshgate"));
-    let _control = Control::start(&lab, source, 443).await;
-    let path = gate();
-    let registered = async |what: &str, holds: &dyn Fn(&Value) -> bool| {
-        within(SECONDS, what, async || {
-            lab.get(&path).await.filter(|gate| holds(gate))
-        })
-        .await
-    };
-    let gate = registered("the gate is registered", &|_| true).await;
-    let annotations = &gate["metadata"]["annotations"];
-    assert_eq!(
-        annotations["cert-manager.io/inject-ca-from"],
-        "meshgate-system/meshgate"
-    );
-    assert!(gate["webhooks"][0]["clientConfig"]["caBundle"].is_null());
-    // As cainjector does it.
-    let authority = Authority::new("theirs", Duration::from_secs(99 * DAY), now()).unwrap();
-    let mut injected = gate;
-    let bundle = data(&authority.cert_pem(), "", None)["tls.crt"].clone();
-    for entry in injected["webhooks"].as_array_mut().unwrap() {
-        entry["clientConfig"]["caBundle"] = bundle.clone();
-    }
-    let patch = json!({"webhooks": injected["webhooks"]});
-    lab.merge(&path, &patch).await.unwrap();
-    // Something of ours is changed and put back; what they wrote stays.
-    let mut spoilt = patch;
-    spoilt["webhooks"][0]["timeoutSeconds"] = json!(29);
-    lab.merge(&path, &spoilt).await.unwrap();
-    let gate = registered("it is put back", &|gate| {
-        gate["webhooks"][0]["timeoutSeconds"] != 29
-    })
-    .await;
-    for entry in gate["webhooks"].as_array().unwrap() {
-        assert_eq!(entry["clientConfig"]["caBundle"], bundle);
-    }
 }

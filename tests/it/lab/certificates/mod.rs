@@ -21,9 +21,9 @@ use meshgate::certs::rotation::Lifetimes;
 use meshgate::controllers::certificates::args::names;
 use meshgate::controllers::certificates::own::Own;
 use meshgate::controllers::certificates::{self, Settings, Source};
-use meshgate::controllers::{self, Context, Form};
+use meshgate::controllers::{self, Context, Form, Writer};
 use meshgate::injector::Injectors;
-use meshgate::leader::{Claim, Fenced};
+use meshgate::leader::{Claim, Fenced, Reporting};
 use meshgate::lifecycle::{Latches, Shutdown, Tasks};
 use meshgate::metrics::Metrics;
 use meshgate::render::{self, Client};
@@ -96,7 +96,10 @@ impl Control {
     async fn start(lab: &Lab, source: Source, port: u16) -> Running {
         let make = Self::context(&Arc::new(Metrics::new()), source, port);
         let stop = CancellationToken::new();
-        let alone = (lab.client().await.clone(), Claim::always());
+        let alone = Writer {
+            client: lab.client().await.clone(),
+            claim: Claim::always(),
+        };
         let tasks = Tasks::new(Shutdown::new());
         drop(controllers::start(alone, make, &tasks, &stop));
         Running { stop }
@@ -118,14 +121,24 @@ impl Control {
             settings: render::Settings::new(client, HOME),
             mirror: None,
             configuration: None,
-            creates_home: false,
+            creates_namespace: false,
             certificates: Settings {
                 source,
                 clock: Arc::new(now),
             },
         };
-        let noted = (Arc::clone(metrics), Latches::new().add("registration"));
-        move |client| Context::new(client, Arc::clone(&injectors), form.clone(), noted.clone())
+        let reporting = Reporting {
+            metrics: Arc::clone(metrics),
+            latch: Latches::new().add("registration"),
+        };
+        move |client| {
+            Context::new(
+                client,
+                Arc::clone(&injectors),
+                form.clone(),
+                reporting.clone(),
+            )
+        }
     }
 
     /// Keeps certificates alone, while something else is done.

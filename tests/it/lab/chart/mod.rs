@@ -44,10 +44,7 @@ const VALUES: [(&str, &[&str]); 10] = [
     ),
     (
         "cert-manager",
-        &[
-            "--set=certificates.source=certManager,certificates.certManager.issuerRef.name=own",
-            "--set=certificates.certManager.injectCaFrom=meshgate-system/meshgate-tls",
-        ],
+        &["--set=certificates.source=certManager,certificates.certManager.issuerRef.name=own"],
     ),
     (
         "a registry, a digest and ports of one's own",

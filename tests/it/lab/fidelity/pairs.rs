@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use meshgate::decision::exemption;
-use meshgate::view::namespace::NamespaceView;
-use meshgate::view::pod::PodView;
 use meshgate::injector::Injectors;
 use meshgate::injector::profile::ContainerName;
+use meshgate::view::namespace::NamespaceView;
+use meshgate::view::pod::PodView;
 use serde_json::{Value, json};
 
 use super::draw::Draw;

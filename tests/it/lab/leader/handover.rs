@@ -36,7 +36,7 @@ async fn another_takes_over_and_nothing_is_written_anew() {
     // Told to stop: at once.
     first.order("stop").await;
     assert!(
-        first.log().contains("the Lease is given back"),
+        first.log().contains("this process has released the Lease"),
         "{}",
         first.log()
     );
@@ -90,7 +90,7 @@ async fn a_leader_that_cannot_renew_goes_on_and_leads_again() {
     within(SOON, "it says that nobody can be asked", async || {
         let ready = control.ready();
         assert!(ready.contains("readyz check passed"), "{ready}");
-        let said = "[+]lease ok: nobody leads (yet); the Lease cannot be read or written";
+        let said = "[+]lease ok: no process leads (yet); the Lease cannot be read or written";
         ready.contains(said).then_some(())
     })
     .await;

@@ -31,7 +31,7 @@ async fn allow(lab: &Lab, name: &str, ours: &[&str], namespaces: &[&str]) {
 /// What the uninstall says that fails.
 async fn fails(lab: &Lab) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_meshgate"))
-        .args(["uninstall", "--yes", "--registration-only", "--kubeconfig"])
+        .args(["uninstall", "--yes", "--kubeconfig"])
         .arg(lab.kubeconfig(User::Alice))
         .kill_on_drop(true)
         .output();
@@ -69,7 +69,7 @@ async fn an_uninstall_without_a_right_says_which_and_leaves_no_glass_broken() {
     let remains = async || lab.remains().await;
     assert_eq!(remains().await.len(), 2, "a label, and the owner");
     let again = Command::new(env!("CARGO_BIN_EXE_meshgate"))
-        .args(["uninstall", "--yes", "--registration-only", "--kubeconfig"])
+        .args(["uninstall", "--yes", "--kubeconfig"])
         .arg(lab.kubeconfig(User::Alice))
         .kill_on_drop(true)
         .output();

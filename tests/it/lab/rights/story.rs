@@ -255,12 +255,12 @@ async fn broken_and_mended(lab: &Lab) {
     run(&[&open[..], &["1s"]].concat(), &kubeconfig).await;
     within(
         PATIENCE,
-        "it is said that the glass is closed",
+        "an Event tells that enforcement resumed",
         async || {
             let events = lab.get("/api/v1/namespaces/default/events").await?;
             let mut events = events["items"].as_array()?.iter();
             events
-                .any(|event| event["reason"] == "GlassClosed")
+                .any(|event| event["reason"] == "EnforcementResumed")
                 .then_some(())
         },
     )
@@ -281,12 +281,12 @@ async fn uninstalled(lab: &Lab) {
     });
     let writer = json!({
         "metadata": {"name": "meshgate-control", "labels": labels},
-        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod},
     });
     let deployments = format!("/apis/apps/v1/namespaces/{HOME}/deployments");
     lab.create(&deployments, &writer).await.unwrap();
     let kubeconfig = lab.kubeconfig_for(HOME, "meshgate-uninstall").await;
-    run(&["uninstall", "--registration-only", "--yes"], &kubeconfig).await;
+    run(&["uninstall", "--yes"], &kubeconfig).await;
     assert_eq!(lab.remains().await, [""; 0]);
 }
 

@@ -20,7 +20,7 @@ fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_its
         wanted
     };
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     let before = selecting("before", None);
     cluster.settle(&before, LABELLED);
     cluster.settle(&before, REACHED);
@@ -32,7 +32,7 @@ fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_its
     });
     let after = selecting("after", Some("new.gate.meshgate.io"));
     let entry_now = |cluster: &Cluster, kind| {
-        let live = &cluster.observed.objects[&id(kind, CONFIGURATION)];
+        let live = &cluster.objects[&id(kind, CONFIGURATION)];
         let entry = &live["webhooks"].as_array().unwrap()[..];
         let entry = entry.iter().find(|entry| entry["name"] != REACH_ENTRY);
         entry.unwrap().to_string()
@@ -52,7 +52,7 @@ fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_its
             proved.contains("after") && !proved.contains("before"),
             "{proved}"
         );
-        let live = &cluster.observed.objects[&id(kind, CONFIGURATION)];
+        let live = &cluster.objects[&id(kind, CONFIGURATION)];
         let entries = live["webhooks"].as_array().unwrap();
         assert!(
             entries.iter().all(|entry| entry["failurePolicy"] == "Fail"),
@@ -73,19 +73,21 @@ fn the_owner_is_put_right_while_all_else_is_held_back() {
     let mut cluster = armed();
     let mut wanted = wanted_at("u");
     for object in wanted.iter_mut().skip(5) {
-        for entry in entries::entries_mut(object) {
+        for entry in entries_of(object) {
             entry["rules"] = json!(["other"]);
         }
     }
     wanted[0]["metadata"]["ownerReferences"] = json!([{"uid": "2"}]);
-    let plan = plan(&cluster.observed, &wanted, LABELLED);
-    assert_eq!(plan.hold, Hold::Another);
+    let plan = cluster.plan(&wanted, LABELLED);
+    assert_eq!(plan.hold, Hold::AwaitRollout);
     assert_eq!(
         plan.actions.iter().map(told).next().unwrap(),
         "ClusterRole meshgate"
     );
     cluster.act(&plan.actions);
-    assert!(contains(&cluster.observed.objects[&owner()], &wanted[0]));
+    let live = cluster.observed();
+    let owner = &live.objects[&id(Kind::ClusterRole, OWNER)];
+    assert!(contains(owner, &parsed(&wanted)[0]));
 }
 
 /// The same order holds for a configuration that takes the place of an armed one: entries that
@@ -104,7 +106,7 @@ fn another_configuration_waits_for_the_labels_that_it_selects_by() {
         wanted
     };
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&selecting("before"), REACHED);
     let unlabelled = Progress {
         labelled: false,
@@ -112,12 +114,12 @@ fn another_configuration_waits_for_the_labels_that_it_selects_by() {
     };
     cluster.settle(&selecting("after"), unlabelled);
     for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
+        let live = cluster.objects[&id(kind, CONFIGURATION)].to_string();
         assert!(live.contains("before"), "{live}");
     }
     cluster.settle(&selecting("after"), REACHED);
     for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
+        let live = cluster.objects[&id(kind, CONFIGURATION)].to_string();
         assert!(!live.contains("before"), "{live}");
     }
 }
@@ -125,22 +127,22 @@ fn another_configuration_waits_for_the_labels_that_it_selects_by() {
 #[test]
 fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&selecting("before"), REACHED);
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
-    let waiting = plan(&cluster.observed, &after, LABELLED);
-    assert!(waiting.hold == Hold::Another && !waiting.mirrored);
+    let waiting = cluster.plan(&after, LABELLED);
+    assert!(waiting.hold == Hold::AwaitRollout && !waiting.mirrored);
     let gate = id(Kind::MutatingWebhooks, CONFIGURATION);
     for object in &after {
-        let live = Id::of(object).and_then(|id| cluster.observed.objects.get(&id));
-        let (armed, all) = entries::armed(object, live);
+        let live = Id::of(object).and_then(|id| cluster.objects.get(&id));
+        let (armed, all) = armed_of(object, live);
         assert_eq!(armed, 0, "{all} ask for another");
     }
     // Somebody deletes the gate: the entry comes back, without which nobody would ever be reached.
-    cluster.observed.objects.remove(&gate);
+    cluster.objects.remove(&gate);
     assert_eq!(cluster.settle(&after, LABELLED).len(), 1);
-    let entries = &cluster.observed.objects[&gate]["webhooks"];
+    let entries = &cluster.objects[&gate]["webhooks"];
     assert_eq!(entries.as_array().unwrap().len(), 1);
     assert_eq!(entries[0]["name"], REACH_ENTRY);
     // Reached: the mirror, then, with the labels, the rest, armed at once.
@@ -150,9 +152,9 @@ fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes
     };
     let log = cluster.settle(&after, unlabelled);
     assert!(log[0].starts_with("MutatingAdmissionPolicy "), "{log:?}");
-    assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
+    assert!(cluster.plan(&after, unlabelled).mirrored);
     let check = id(Kind::ValidatingWebhooks, CONFIGURATION);
-    let live = |cluster: &Cluster| cluster.observed.objects[&check].to_string();
+    let live = |cluster: &Cluster| cluster.objects[&check].to_string();
     assert!(live(&cluster).contains("before"));
     let log = cluster.settle(&after, REACHED);
     assert!(log.iter().all(|line| line.ends_with("Fail")), "{log:?}");
@@ -170,13 +172,13 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
         wanted
     };
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&with_webhook("before"), LABELLED);
     cluster.settle(&with_webhook("before"), REACHED);
     let after = with_webhook("after");
     assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
     let check = id(Kind::ValidatingWebhooks, CONFIGURATION);
-    cluster.observed.objects.remove(&check);
+    cluster.objects.remove(&check);
     let unlabelled = Progress {
         labelled: false,
         ..REACHED
@@ -185,6 +187,6 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
         cluster.settle(&after, unlabelled),
         ["MutatingWebhookConfiguration namespaces.meshgate.io Fail"]
     );
-    assert!(plan(&cluster.observed, &after, unlabelled).mirrored);
+    assert!(cluster.plan(&after, unlabelled).mirrored);
     assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }

@@ -9,25 +9,21 @@ fn nothing_is_written_before_somebody_can_be_called() {
         ..SETTLED
     };
     let mut cluster = Cluster::default();
-    for home in [Home::Active, Home::Wanted] {
-        cluster.observed.home = home;
-        let nothing = plan(&cluster.observed, &wanted_at("u"), alone);
+    for namespace in [InstallNamespace::Active, InstallNamespace::Wanted] {
+        cluster.namespace = namespace;
+        let nothing = cluster.plan(&wanted_at("u"), alone);
         assert!(
-            nothing.hold == Hold::First && nothing.actions.is_empty(),
+            nothing.hold == Hold::AwaitReplicas && nothing.actions.is_empty(),
             "{nothing:?}"
         );
     }
     // Also where the owner is there, which comes with the installation.
     let owner = object(Kind::ClusterRole, OWNER);
-    cluster
-        .observed
-        .objects
-        .insert(id(Kind::ClusterRole, OWNER), owner);
+    cluster.objects.insert(id(Kind::ClusterRole, OWNER), owner);
     assert_eq!(cluster.settle(&wanted_at("u"), alone), [""; 0]);
     // What was begun is kept, whoever is down meanwhile (case 73).
     let mut cluster = armed();
     cluster
-        .observed
         .objects
         .remove(&id(Kind::ValidatingWebhooks, CONFIGURATION));
     assert_eq!(cluster.settle(&wanted_at("u"), alone).len(), 1);
@@ -42,16 +38,16 @@ const UNEQUAL: Progress = Progress {
 #[test]
 fn another_configuration_waits_until_all_replicas_have_it() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&selecting("before"), REACHED);
-    let before = cluster.observed.objects.clone();
+    let before = cluster.objects.clone();
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, UNEQUAL), [""; 0]);
-    let waiting = plan(&cluster.observed, &after, UNEQUAL);
-    assert_eq!(waiting.hold, Hold::Another);
-    assert_eq!(cluster.observed.objects, before);
+    let waiting = cluster.plan(&after, UNEQUAL);
+    assert_eq!(waiting.hold, Hold::AwaitRollout);
+    assert_eq!(cluster.objects, before);
     let log = cluster.settle(&after, REACHED);
-    assert!(!log.is_empty() && plan(&cluster.observed, &after, UNEQUAL).actions.is_empty());
+    assert!(!log.is_empty() && cluster.plan(&after, UNEQUAL).actions.is_empty());
 }
 
 #[test]
@@ -59,7 +55,7 @@ fn what_is_armed_is_put_back_armed_while_replicas_differ() {
     for object in wanted_at("u") {
         let one = Id::of(&object).unwrap();
         let mut cluster = armed();
-        cluster.observed.objects.remove(&one);
+        cluster.objects.remove(&one);
         let log = cluster.settle(&wanted_at("u"), UNEQUAL);
         assert_eq!(log.len(), 1, "{log:?}");
         assert!(
@@ -71,7 +67,7 @@ fn what_is_armed_is_put_back_armed_while_replicas_differ() {
     let mut cluster = armed();
     let stray = id(Kind::MutatingPolicy, "other.meshgate.io");
     let object = object(Kind::MutatingPolicy, "other.meshgate.io");
-    cluster.observed.objects.insert(stray, object);
+    cluster.objects.insert(stray, object);
     assert_eq!(cluster.settle(&wanted_at("u"), UNEQUAL), [""; 0]);
     assert_eq!(cluster.settle(&wanted_at("u"), SETTLED).len(), 1);
 }
@@ -79,7 +75,7 @@ fn what_is_armed_is_put_back_armed_while_replicas_differ() {
 #[test]
 fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_configuration() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&wanted_at("u"), UNEQUAL);
     assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Ignore");
     assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Ignore");
@@ -93,9 +89,9 @@ fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_con
 #[test]
 fn a_wider_bundle_waits_for_no_replica() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&verified_by("old", selecting("before")), REACHED);
-    cluster.observed.covered = ["old".to_owned()].into();
+    cluster.covered = ["old".to_owned()].into();
     let alone = Progress {
         replicas: Replicas::NoneReady,
         ..LABELLED
@@ -103,7 +99,7 @@ fn a_wider_bundle_waits_for_no_replica() {
     let log = cluster.settle(&verified_by("new", selecting("after")), alone);
     assert_eq!(log.len(), 2, "{log:?}");
     for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
-        let live = cluster.observed.objects[&id(kind, CONFIGURATION)].to_string();
+        let live = cluster.objects[&id(kind, CONFIGURATION)].to_string();
         assert!(!live.contains("old") && live.contains("before"), "{live}");
         assert_eq!(cluster.policy(kind, 0), "Fail");
     }

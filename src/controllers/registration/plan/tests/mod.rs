@@ -1,11 +1,16 @@
 mod another;
-mod broken;
+mod fleet;
+mod suspended;
 mod switching;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::{BREAK_GLASS, GUARD, MIRROR_PROOF, REACH_ENTRY};
+use crate::controllers::registration::proof::{Proofs, Subject};
+use crate::render::{BREAK_GLASS, Client, GUARD, MIRROR_PROOF, REACH_ENTRY, Settings};
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
@@ -17,10 +22,7 @@ fn entry(name: &str, url: &str) -> Value {
 }
 
 fn id(kind: Kind, name: &str) -> Id {
-    Id {
-        kind,
-        name: name.to_owned(),
-    }
+    Id::new(kind, name)
 }
 
 /// What is rendered for one injector, to be called at `url`.
@@ -42,39 +44,88 @@ fn wanted_at(url: &str) -> Vec<Value> {
     ]
 }
 
+/// What was rendered, as plans see it.
+fn parsed(rendered: &[Value]) -> Vec<Object> {
+    entries::wanted(rendered.to_vec())
+}
+
+/// How many entries of this object are armed in `live`, of how many.
+fn armed_of(wanted: &Value, live: Option<&Value>) -> (usize, usize) {
+    let live = live.map(|live| Object::parse(live.clone()).unwrap());
+    entries::armed(&parsed(std::slice::from_ref(wanted))[0], live.as_ref())
+}
+
+fn entries_of(object: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
+    entries.into_iter().flatten()
+}
+
 /// A cluster that does what it is told.
 #[derive(Default)]
 struct Cluster {
-    observed: Observed,
+    objects: BTreeMap<Id, Value>,
+    namespace: InstallNamespace,
+    namespace_uid: Option<String>,
+    covered: BTreeSet<String>,
     version: u64,
 }
 
 impl Cluster {
+    fn observed(&self) -> Observed {
+        let objects = self.objects.iter();
+        let objects = objects.map(|(id, live)| (id.clone(), Object::parse(live.clone()).unwrap()));
+        Observed {
+            objects: objects.collect(),
+            namespace: self.namespace,
+            namespace_uid: self.namespace_uid.clone(),
+            covered: self.covered.clone(),
+            fleet: None,
+        }
+    }
+
+    fn plan(&self, wanted: &[Value], progress: Progress) -> Plan {
+        plan(&self.observed(), &parsed(wanted), progress)
+    }
+
+    /// What proves the policies as they are now.
+    fn proof(&self, wanted: &[Value]) -> Option<String> {
+        proof::policies(&self.observed(), &parsed(wanted))
+    }
+
+    /// Whether a dry run may prove them.
+    fn is_provable(&self, wanted: &[Value]) -> bool {
+        let settings = Settings::new(Client::Url("https://a".to_owned()), "meshgate-system");
+        let mut proofs = Proofs::default();
+        proofs.turn_to(&self.observed(), &parsed(wanted), &settings);
+        proofs.of(Subject::Check).is_due(Instant::now())
+    }
+
     fn act(&mut self, actions: &[Action]) {
         for action in actions {
             self.version += 1;
             match action {
-                Action::CreateHome => self.observed.home = Home::Active,
-                Action::Apply { id, object } => {
-                    let mut object = object.clone();
+                Action::CreateNamespace => self.namespace = InstallNamespace::Active,
+                Action::Apply(object) => {
+                    let id = &object.id;
+                    let mut object = object.to_value();
                     object["metadata"]["uid"] = json!(format!("uid of {id}"));
                     object["metadata"]["generation"] = json!(self.generation(id, &object));
                     object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-                    self.observed.objects.insert(id.clone(), object);
+                    self.objects.insert(id.clone(), object);
                 }
-                Action::Widen { id, patch } | Action::Mend { id, patch } => {
+                Action::Widen { id, patch } | Action::Resume { id, patch } => {
                     self.edit(id.kind, &id.name, |live| {
                         json_patch::merge(live, patch);
                     })
                 }
-                Action::Delete { id } => drop(self.observed.objects.remove(id)),
+                Action::Delete(id) => drop(self.objects.remove(id)),
             }
         }
     }
 
     /// That of a changed spec is another one.
     fn generation(&self, id: &Id, object: &Value) -> u64 {
-        let live = self.observed.objects.get(id);
+        let live = self.objects.get(id);
         let before = live.map_or(0, |live| live["metadata"]["generation"].as_u64().unwrap());
         let is_same = live.is_some_and(|live| live["spec"] == object["spec"]);
         before + u64::from(!is_same)
@@ -84,7 +135,7 @@ impl Cluster {
     fn settle(&mut self, wanted: &[Value], progress: Progress) -> Vec<String> {
         let mut log = Vec::new();
         for _ in 0..10 {
-            let plan = plan(&self.observed, wanted, progress);
+            let plan = self.plan(wanted, progress);
             if plan.actions.is_empty() {
                 return log;
             }
@@ -95,32 +146,32 @@ impl Cluster {
     }
 
     fn policy(&self, kind: Kind, number: usize) -> &Value {
-        &self.observed.objects[&id(kind, CONFIGURATION)]["webhooks"][number]["failurePolicy"]
+        &self.objects[&id(kind, CONFIGURATION)]["webhooks"][number]["failurePolicy"]
     }
 
     fn edit(&mut self, kind: Kind, name: &str, edit: impl FnOnce(&mut Value)) {
-        edit(self.observed.objects.get_mut(&id(kind, name)).unwrap());
+        edit(self.objects.get_mut(&id(kind, name)).unwrap());
     }
 }
 
 fn told(action: &Action) -> String {
     match action {
-        Action::CreateHome => "home".to_owned(),
-        Action::Apply { id, object } => {
-            let entry = &object["webhooks"][0]["failurePolicy"];
-            format!("{id} {}", entry.as_str().unwrap_or_default())
-                .trim()
-                .to_owned()
+        Action::CreateNamespace => "namespace".to_owned(),
+        Action::Apply(object) => {
+            let entry = object.entries().first();
+            let policy = entry.and_then(|entry| entry.failure_policy.clone());
+            let text = format!("{} {}", object.id, policy.unwrap_or_default());
+            text.trim().to_owned()
         }
         Action::Widen { id, .. } => format!("widen {id}"),
-        Action::Mend { id, .. } => format!("mend {id}"),
-        Action::Delete { id } => format!("delete {id}"),
+        Action::Resume { id, .. } => format!("resume {id}"),
+        Action::Delete(id) => format!("delete {id}"),
     }
 }
 
 /// The same, with this `caBundle`.
 fn verified_by(bundle: &str, mut wanted: Vec<Value>) -> Vec<Value> {
-    for entry in wanted.iter_mut().flat_map(entries::entries_mut) {
+    for entry in wanted.iter_mut().flat_map(entries_of) {
         entry["clientConfig"]["caBundle"] = json!(bundle);
     }
     wanted
@@ -177,12 +228,12 @@ fn armed() -> Cluster {
 #[test]
 fn the_order_at_the_start() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Wanted;
+    cluster.namespace = InstallNamespace::Wanted;
     let wanted = wanted_at("u");
     assert_eq!(
         cluster.settle(&wanted, START),
         [
-            "home",
+            "namespace",
             "ClusterRole meshgate",
             "MutatingAdmissionPolicy namespaces.meshgate.io",
             "MutatingAdmissionPolicyBinding namespaces.meshgate.io",
@@ -216,16 +267,16 @@ fn the_order_at_the_start() {
 
 #[test]
 fn nothing_but_the_owner_is_written_before_its_uid_is_known() {
-    let mut observed = Observed {
-        home: Home::Active,
-        ..Observed::default()
+    let mut cluster = Cluster {
+        namespace: InstallNamespace::Active,
+        ..Cluster::default()
     };
     let mut owner = object(Kind::ClusterRole, OWNER);
     owner["metadata"]["uid"] = json!("1");
     owner["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    observed.objects.insert(super::owner(), owner);
-    assert_eq!(observed.owner_uid(), None);
-    assert_eq!(plan(&observed, &wanted_at("u"), SETTLED).actions, []);
+    cluster.objects.insert(id(Kind::ClusterRole, OWNER), owner);
+    assert_eq!(cluster.observed().owner_uid(), None);
+    assert_eq!(cluster.plan(&wanted_at("u"), SETTLED).actions, []);
 }
 
 #[test]
@@ -238,7 +289,7 @@ fn a_restart_keeps_what_is_armed() {
 fn a_new_client_configuration_is_proved_before_the_armed_entries_have_it() {
     let mut cluster = armed();
     let url = |cluster: &Cluster, number: usize| {
-        let object = &cluster.observed.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+        let object = &cluster.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
         let entry = &object["webhooks"][number];
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         (
@@ -260,7 +311,7 @@ fn what_is_changed_or_deleted_is_put_back_armed() {
     for object in wanted_at("u") {
         let one = Id::of(&object).unwrap();
         let mut cluster = armed();
-        cluster.observed.objects.remove(&one);
+        cluster.objects.remove(&one);
         let log = cluster.settle(&wanted_at("u"), REACHED);
         assert_eq!(log.len(), 1, "{log:?}");
         if one.kind.is_webhooks() {
@@ -275,29 +326,30 @@ fn what_is_changed_or_deleted_is_put_back_armed() {
             .unwrap()
             .push(entry("other.example.test", "o"));
     });
-    let plan = plan(&cluster.observed, &wanted_at("u"), REACHED);
-    let [Action::Apply { object, .. }] = plan.actions.as_slice() else {
+    let plan = cluster.plan(&wanted_at("u"), REACHED);
+    let [Action::Apply(object)] = plan.actions.as_slice() else {
         panic!("{plan:?}");
     };
+    let object = &object.to_value();
     assert_eq!(object["webhooks"][0]["failurePolicy"], "Fail");
     assert_eq!(
         object["webhooks"].as_array().unwrap().len(),
         2,
         "not what is others'"
     );
-    let seen = &cluster.observed.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+    let seen = &cluster.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     assert_eq!(version(object), version(seen), "only as it was seen");
 }
 
 #[test]
-fn broken_glass_is_left_alone() {
+fn suspended_enforcement_is_left_alone() {
     let mut cluster = armed();
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: the mesh is being replaced");
         live["webhooks"] = json!([]);
     });
-    let broken = plan(&cluster.observed, &wanted_at("u"), SETTLED);
+    let broken = cluster.plan(&wanted_at("u"), SETTLED);
     assert_eq!(broken.actions, []);
     assert_eq!(
         broken.hands_off,
@@ -306,7 +358,7 @@ fn broken_glass_is_left_alone() {
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         live["metadata"]["annotations"][BREAK_GLASS] = json!("jane");
     });
-    let mended = plan(&cluster.observed, &wanted_at("u"), SETTLED);
+    let mended = cluster.plan(&wanted_at("u"), SETTLED);
     assert_eq!((mended.actions.len(), mended.hands_off.len()), (1, 0));
 }
 
@@ -317,7 +369,6 @@ fn the_other_mirror_and_what_else_is_stale_goes_once_all_is_in_force() {
     wanted.splice(1..5, [object(Kind::MutatingWebhooks, MIRROR)]);
     let stranger = object(Kind::ClusterRole, "meshgate-chart");
     cluster
-        .observed
         .objects
         .insert(id(Kind::ClusterRole, "meshgate-chart"), stranger);
     assert_eq!(
@@ -348,19 +399,20 @@ fn the_other_mirror_and_what_else_is_stale_goes_once_all_is_in_force() {
 #[test]
 fn our_namespace_owns_the_owner_but_not_what_argo_cd_has_brought() {
     let mut cluster = armed();
-    assert_eq!(cluster.observed.owning_uid(), None);
-    cluster.observed.home_uid = Some("1".to_owned());
-    assert_eq!(cluster.observed.owning_uid(), Some("1"));
+    assert_eq!(cluster.observed().owning_uid(), None);
+    cluster.namespace_uid = Some("1".to_owned());
+    assert_eq!(cluster.observed().owning_uid(), Some("1"));
     cluster.edit(Kind::ClusterRole, OWNER, |owner| {
-        owner["metadata"]["annotations"] = json!({ (ARGO): "meshgate:rbac/ClusterRole:/meshgate" });
+        owner["metadata"]["annotations"] =
+            json!({ "argocd.argoproj.io/tracking-id": "meshgate:rbac/ClusterRole:/meshgate" });
     });
-    assert_eq!(cluster.observed.owning_uid(), None);
+    assert_eq!(cluster.observed().owning_uid(), None);
 }
 
 #[test]
 fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     let mut cluster = armed();
-    cluster.observed.home = Home::Terminating;
+    cluster.namespace = InstallNamespace::Terminating;
     let log = cluster.settle(&wanted_at("u"), SETTLED);
     assert_eq!(log.len(), 9);
     assert!(
@@ -373,8 +425,6 @@ fn when_our_namespace_goes_everything_goes_and_webhooks_first() {
     );
     assert_eq!(log[8], "delete ClusterRole meshgate");
     // And it does not come back by itself.
-    cluster.observed.home = Home::Withdrawn;
+    cluster.namespace = InstallNamespace::Withdrawn;
     assert_eq!(cluster.settle(&wanted_at("u"), SETTLED), [""; 0]);
 }
-
-mod fleet;

@@ -30,7 +30,7 @@ fn policies_for(injectors: &[&str]) -> Vec<Value> {
 
 fn by_policy() -> Cluster {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     let progress = Progress {
         in_force: true,
         ..SETTLED
@@ -43,7 +43,7 @@ fn by_policy() -> Cluster {
 #[test]
 fn policies_are_written_first_of_all_and_wait_for_nobody() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     let log = cluster.settle(&policies_for(&["a"]), START);
     assert_eq!(
         log,
@@ -65,7 +65,7 @@ fn policies_are_written_first_of_all_and_wait_for_nobody() {
 fn webhooks_refuse_until_policies_do() {
     let mut cluster = armed();
     let wanted = policies_for(&["a"]);
-    let before = cluster.observed.objects.clone();
+    let before = cluster.objects.clone();
     assert_eq!(
         cluster.settle(&wanted, SETTLED),
         [
@@ -76,10 +76,7 @@ fn webhooks_refuse_until_policies_do() {
         ]
     );
     for (id, object) in before {
-        assert_eq!(
-            cluster.observed.objects[&id], object,
-            "nothing else is touched"
-        );
+        assert_eq!(cluster.objects[&id], object, "nothing else is touched");
     }
     assert_eq!(
         cluster.settle(&wanted, IN_FORCE),
@@ -155,7 +152,7 @@ fn the_policy_of_an_injector_that_is_gone_stays_until_the_others_are_in_force() 
     let wanted = policies_for(&["b"]);
     let proof = |cluster: &Cluster| {
         let id = id(Kind::ValidatingPolicy, CHECK_PROOF);
-        cluster.observed.objects[&id]["spec"].to_string()
+        cluster.objects[&id]["spec"].to_string()
     };
     let before = proof(&cluster);
     let log = cluster.settle(&wanted, SETTLED);
@@ -182,12 +179,12 @@ fn the_policy_of_an_injector_that_is_gone_stays_until_the_others_are_in_force() 
 fn a_policy_that_was_changed_is_proved_anew() {
     let mut cluster = by_policy();
     let wanted = policies_for(&["a"]);
-    let proof = policies::proof(&cluster.observed, &wanted).unwrap();
-    assert!(policies::is_written(&cluster.observed, &proof));
+    let proof = cluster.proof(&wanted).unwrap();
+    assert!(cluster.is_provable(&wanted));
     cluster.edit(Kind::ValidatingPolicy, "a.check.meshgate.io", |live| {
         live["spec"] = json!({});
     });
-    assert_eq!(policies::proof(&cluster.observed, &wanted), None);
+    assert_eq!(cluster.proof(&wanted), None);
     let log = cluster.settle(&wanted, LABELLED);
     assert_eq!(
         log,
@@ -196,9 +193,9 @@ fn a_policy_that_was_changed_is_proved_anew() {
             "ValidatingAdmissionPolicy in-force.meshgate.io",
         ]
     );
-    let again = policies::proof(&cluster.observed, &wanted).unwrap();
+    let again = cluster.proof(&wanted).unwrap();
     assert_ne!(again, proof);
-    assert!(policies::is_written(&cluster.observed, &again));
+    assert!(cluster.is_provable(&wanted));
 }
 
 /// A switch can be turned back at any time, with or without being reached.
@@ -244,7 +241,7 @@ impl Cache {
 fn policies_of(cluster: &Cluster) -> Vec<&'static str> {
     let has = |name: &&str| {
         let both = [Kind::ValidatingPolicy, Kind::ValidatingPolicyBinding];
-        let objects = &cluster.observed.objects;
+        let objects = &cluster.objects;
         both.into_iter()
             .all(|kind| objects.contains_key(&id(kind, name)))
     };
@@ -253,7 +250,7 @@ fn policies_of(cluster: &Cluster) -> Vec<&'static str> {
 
 fn is_check_armed(cluster: &Cluster) -> bool {
     let id = id(Kind::ValidatingWebhooks, CONFIGURATION);
-    let check = cluster.observed.objects.get(&id);
+    let check = cluster.objects.get(&id);
     check.is_some_and(|check| check["webhooks"][0]["failurePolicy"] == "Fail")
 }
 
@@ -262,7 +259,7 @@ proptest! {
     fn whatever_is_wanted_in_between_something_refuses(steps in prop::collection::vec(step(), 1..12)) {
         let mut cluster = by_policy();
         let mut cache = Cache::default();
-        let proof = policies::proof(&cluster.observed, &policies_for(&["a"]));
+        let proof = cluster.proof(&policies_for(&["a"]));
         cache.follow(&cluster, proof);
         for step in steps {
             let wanted = match (step.by_policy, step.other) {
@@ -270,8 +267,10 @@ proptest! {
                 (true, true) => policies_for(&["b"]),
                 (false, _) => wanted_at("u"),
             };
+            let wanted = parsed(&wanted);
             for _ in 0..6 {
-                let proof = policies::proof(&cluster.observed, &wanted);
+                let observed = cluster.observed();
+                let proof = proof::policies(&observed, &wanted);
                 if step.waits {
                     cache.follow(&cluster, proof.clone());
                 }
@@ -286,7 +285,7 @@ proptest! {
                     replicas: Replicas::Equal,
                     now: Timestamp::UNIX_EPOCH,
                 };
-                for action in plan(&cluster.observed, &wanted, progress).actions {
+                for action in plan(&observed, &wanted, progress).actions {
                     cluster.act(&[action]);
                     let there = policies_of(&cluster);
                     let by_policy = cache.policies.iter().any(|own| there.contains(own));

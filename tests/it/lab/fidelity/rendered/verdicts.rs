@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use meshgate::view::pod::PodView;
 use meshgate::decision::verdict::Verdict;
 use meshgate::decision::{check, requirement};
-use meshgate::readiness::{Looked, Readiness};
 use meshgate::injector::Injectors;
+use meshgate::readiness::{Looked, Readiness};
 use meshgate::render::{POLICIES, Settings, policy};
+use meshgate::view::pod::PodView;
 use serde_json::{Value, json};
 
 use crate::lab::fidelity::injectors;
@@ -27,7 +27,7 @@ impl Alone {
         let injectors = injectors(entry);
         let name = &injectors.get(0).unwrap().profile.name;
         Self {
-            policy: format!("{name}{}", POLICIES),
+            policy: format!("{name}{POLICIES}"),
             injectors,
         }
     }

@@ -1,34 +1,36 @@
-//! Says when it is time to look: one of our objects, our namespace, or a serving replica has changed.
+//! What makes meshgate look again: an object of the registration, its namespace or a serving replica has changed.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
-use futures::stream::{SelectAll, StreamExt, select_all};
+use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::api::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
 
 use crate::kube_api::kind::Kind;
 use crate::kube_api::objects;
 use crate::render::OURS;
 use crate::render::OWNER;
 
-use super::fleet::SERVING;
+use super::observed::SERVING;
 
-/// The watches.
-pub(super) struct Wake {
+pub(super) struct Triggers {
     served: BTreeSet<Kind>,
-    changes: SelectAll<futures::stream::BoxStream<'static, ()>>,
+    changes: SelectAll<BoxStream<'static, ()>>,
 }
 
-impl Wake {
+impl Triggers {
     /// Watches our objects of the kinds that are served, our namespace, and, if they are looked at, the
     /// replicas in it.
     pub(super) fn new(
         client: &Client,
-        (namespace, has_fleet): (&str, bool),
         served: &BTreeSet<Kind>,
+        namespace: &str,
+        has_fleet: bool,
     ) -> Self {
         let mut streams = Vec::new();
         for kind in served.iter().copied() {
@@ -37,19 +39,14 @@ impl Wake {
             } else {
                 Config::default().labels(OURS)
             };
-            let api: Api<DynamicObject> = objects(client, kind);
-            // An error is followed by a pause and a new list, which wakes as well.
-            let stream = watcher(api, config).default_backoff();
-            streams.push(stream.map(drop).boxed());
+            streams.push(changes(objects(client, kind), config));
         }
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
         let config = Config::default().fields(&format!("metadata.name={namespace}"));
-        let stream = watcher(api, config).default_backoff();
-        streams.push(stream.map(drop).boxed());
+        streams.push(changes(api, config));
         if has_fleet {
             let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
-            let stream = watcher(api, Config::default().labels(SERVING)).default_backoff();
-            streams.push(stream.map(drop).boxed());
+            streams.push(changes(api, Config::default().labels(SERVING)));
         }
         Self {
             served: served.clone(),
@@ -70,4 +67,12 @@ impl Wake {
         // All that has come by now is one change.
         while let Some(Some(())) = futures::FutureExt::now_or_never(self.changes.next()) {}
     }
+}
+
+fn changes<K>(api: Api<K>, config: Config) -> BoxStream<'static, ()>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    // An error is followed by a pause and a new list, which is a change as well.
+    watcher(api, config).default_backoff().map(drop).boxed()
 }

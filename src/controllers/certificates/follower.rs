@@ -1,37 +1,64 @@
-//! Following a Secret through the API: every replica by itself, with no right to write anything
-//! (cases 51, 52 and 54).
+//! How a serving replica follows its Secret through the API, with no right to write anything (cases
+//! 51, 52 and 54).
 //!
-//! A new pair is served once what is registered verifies it (see `certs::swap`); what was served
-//! before stays until then, and for as long as it is valid whatever becomes of the Secret.
+//! It serves a new pair once what is registered verifies it (see `certs::swap`). Until then, and
+//! whatever happens to the Secret, it serves the pair of before for as long as that is valid.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, interval, sleep_until};
 
 use crate::certs::bundle::Ca;
-use crate::certs::held::Content;
+use crate::certs::live::LivePair;
 use crate::certs::pair::ServingPair;
 use crate::certs::rotation::Registered;
+use crate::certs::secret_data::Content;
 use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
 use crate::certs::verify::verifying;
-use crate::controllers::certificates::registered::Watch;
-use crate::controllers::certificates::secret::Place;
+use crate::kube_api::wall_clock;
+use crate::lifecycle::Latch;
+use crate::metrics::Metrics;
 
-use super::super::now;
-use super::{Following, INTERVAL};
+use super::registered::Watch;
+use super::secret::SecretRef;
 
-/// A look is had at least this often, whatever the watch says.
+/// The readiness tells the end of the certificate anew this often.
+pub const INTERVAL: Duration = Duration::from_secs(2);
+/// The longest time between two looks, whatever the watch says.
 const RESYNC: Duration = Duration::from_secs(30);
-/// The same after a look that failed, or while there is nothing to serve with.
+/// The same after a failed look, or while there is nothing to serve with.
 const AGAIN: Duration = Duration::from_secs(1);
-/// What is registered is looked at this often while a new pair waits.
+/// Between two looks at what is registered while a new pair waits.
 const IMPATIENT: Duration = Duration::from_millis(250);
-/// After so many looks, no more often than after other trouble.
+/// After so many looks, [`AGAIN`] is the pause.
 const LONG: u32 = 240;
 
+/// The pair that is served, and where its state is reported.
+pub struct Following {
+    pub pair: LivePair,
+    pub metrics: Arc<Metrics>,
+    pub latch: Latch,
+}
+
+impl Following {
+    /// Not ready once the certificate has expired: API servers would refuse it.
+    pub fn tell_end(&self, remark: &str) {
+        let Some(pair) = self.pair.current() else {
+            return self.latch.close(remark);
+        };
+        let end = pair.not_after();
+        if end > wall_clock() {
+            self.latch.open_with(format!("valid until {end}{remark}"));
+        } else {
+            self.latch.close(format!("expired at {end}{remark}"));
+        }
+    }
+}
+
 /// Follows the Secret until it is dropped.
-pub(super) async fn follow(place: Place, following: &Following) {
+pub async fn follow(place: SecretRef, following: &Following) {
     let mut follower = Follower::new(place, following);
     let mut changes = follower.place.changes();
     let mut ends = interval(INTERVAL);
@@ -47,12 +74,12 @@ pub(super) async fn follow(place: Place, following: &Following) {
 }
 
 struct Follower<'f> {
-    place: Place,
+    place: SecretRef,
     following: &'f Following,
     registered: Watch,
     /// The generation that was refused last.
     refused: Option<Content>,
-    /// What the readiness says besides.
+    /// What the readiness tells beside the end of the certificate.
     remark: String,
     told: String,
     /// Looks at what is registered while the same pair waits.
@@ -60,7 +87,7 @@ struct Follower<'f> {
 }
 
 impl<'f> Follower<'f> {
-    fn new(place: Place, following: &'f Following) -> Self {
+    fn new(place: SecretRef, following: &'f Following) -> Self {
         Self {
             remark: format!("Secret {place} is not read yet"),
             place,
@@ -72,14 +99,14 @@ impl<'f> Follower<'f> {
         }
     }
 
-    /// One look; says when to look again.
+    /// Returns the pause until the next look.
     async fn look(&mut self) -> Duration {
         let seen = match self.place.read().await {
             Ok(Some(seen)) => seen,
             Ok(None) => {
                 let place = &self.place;
                 let why = format!(
-                    "Secret {place} is missing: expected meshgate control, or whoever makes it, to write it"
+                    "Secret {place} is missing: expected meshgate control, or the issuer, to write it"
                 );
                 return self.trouble(why);
             }
@@ -97,12 +124,12 @@ impl<'f> Follower<'f> {
         self.offer(pair).await
     }
 
-    /// The pair of a content; why not, in words, and once for each generation in the log.
+    /// The pair of a content. Logs each generation that is refused once.
     fn judge(&mut self, content: Content) -> Result<ServingPair, String> {
         let place = &self.place;
         let read = content.pair().and_then(|(cert, key)| {
-            // One that is not valid yet is looked at again and again, like any other.
-            ServingPair::from_pem(cert, key, now()).map_err(|error| error.to_string())
+            // One that is not valid yet is tried again with each look.
+            ServingPair::from_pem(cert, key, wall_clock()).map_err(|error| error.to_string())
         });
         match read {
             Ok(pair) => {
@@ -128,7 +155,7 @@ impl<'f> Follower<'f> {
         let registered = self.registered.look(self.place.client()).await;
         let (swap, problem) = match &registered {
             Ok(registered) => (self.swap(&pair, registered), String::new()),
-            // Whoever has nothing to lose begins with what there is.
+            // A replica without a valid pair has nothing to lose.
             Err(_) if self.serving() != Serving::Leaf => (Swap::Now, String::new()),
             Err(error) => (Swap::Unverified, format!(" ({error})")),
         };
@@ -154,7 +181,7 @@ impl<'f> Follower<'f> {
     }
 
     fn swap(&self, new: &ServingPair, registered: &Registered) -> Swap {
-        let now = now();
+        let now = wall_clock();
         let current = self.following.pair.current();
         let verdict = |bundle: &Vec<Ca>| {
             let current = current
@@ -177,20 +204,18 @@ impl<'f> Follower<'f> {
         let Some(pair) = self.following.pair.current() else {
             return Serving::Nothing;
         };
-        let left = Duration::try_from(pair.not_after().duration_since(now()));
-        match left.is_ok_and(|left| left > LAST_MOMENT) {
-            true => Serving::Leaf,
-            false => Serving::Ending,
+        let left = Duration::try_from(pair.not_after().duration_since(wall_clock()));
+        if left.is_ok_and(|left| left > LAST_MOMENT) {
+            Serving::Leaf
+        } else {
+            Serving::Ending
         }
     }
 
-    /// How long to wait until what is registered is looked at again.
+    /// The pause until the next look at what is registered.
     fn patience(&mut self) -> Duration {
         self.waits = self.waits.saturating_add(1);
-        match self.waits > LONG {
-            true => AGAIN,
-            false => IMPATIENT,
-        }
+        if self.waits > LONG { AGAIN } else { IMPATIENT }
     }
 
     fn quiet(&mut self) {
@@ -204,7 +229,7 @@ impl<'f> Follower<'f> {
         AGAIN
     }
 
-    /// Something is not as it should be: in the readiness, and in the log when it is news.
+    /// Reports trouble: in the readiness, and in the log when it is news.
     fn wait(&mut self, why: String) {
         if self.told != why {
             tracing::warn!("certificate: {why}");

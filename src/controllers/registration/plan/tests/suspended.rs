@@ -1,6 +1,7 @@
-//! Glass that somebody broke until a time.
+//! Enforcement that is suspended until a time.
 
 use super::*;
+use crate::break_glass::Note;
 
 const NOTE: &str = "jane: x; until=2026-01-01T00:15:00Z";
 
@@ -27,20 +28,20 @@ fn at(time: &str) -> Progress {
 fn it_is_left_alone_until_then_and_put_back_as_it_was() {
     let mut cluster = opened();
     let wanted = wanted_at("u");
-    let open = plan(&cluster.observed, &wanted, at("2026-01-01T00:14:59Z"));
+    let open = cluster.plan(&wanted, at("2026-01-01T00:14:59Z"));
     assert_eq!((open.actions.len(), open.hands_off.len()), (0, 2));
-    let live = &cluster.observed.objects[&id(Kind::ValidatingWebhooks, CONFIGURATION)];
-    assert_eq!(entries::armed(&wanted[8], Some(live)), (0, 1));
+    let live = &cluster.objects[&id(Kind::ValidatingWebhooks, CONFIGURATION)];
+    assert_eq!(armed_of(&wanted[8], Some(live)), (0, 1));
     assert_eq!(
         cluster.settle(&wanted, at("2026-01-01T00:15:00Z")),
         [
-            "mend MutatingWebhookConfiguration admission.meshgate.io",
-            "mend ValidatingWebhookConfiguration admission.meshgate.io",
+            "resume MutatingWebhookConfiguration admission.meshgate.io",
+            "resume ValidatingWebhookConfiguration admission.meshgate.io",
         ]
     );
     let before = armed();
-    for (id, object) in &before.observed.objects {
-        let mut now = cluster.observed.objects[id].clone();
+    for (id, object) in &before.objects {
+        let mut now = cluster.objects[id].clone();
         let mut object = object.clone();
         for one in [&mut now, &mut object] {
             one["metadata"]["resourceVersion"] = json!("");
@@ -55,31 +56,27 @@ fn what_a_person_wrote_without_an_end_stays() {
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: until=never");
     });
-    let plan = plan(
-        &cluster.observed,
-        &wanted_at("u"),
-        at("2036-01-01T00:00:00Z"),
-    );
+    let plan = cluster.plan(&wanted_at("u"), at("2036-01-01T00:00:00Z"));
     assert_eq!((plan.actions.len(), plan.hands_off.len()), (0, 1));
 }
 
 #[test]
-fn a_new_ca_is_registered_under_broken_glass_and_nothing_else() {
+fn a_new_ca_is_registered_while_enforcement_is_suspended_and_nothing_else() {
     let mut cluster = Cluster::default();
-    cluster.observed.home = Home::Active;
+    cluster.namespace = InstallNamespace::Active;
     cluster.settle(&verified_by("old", wanted_at("u")), SETTLED);
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: it is off");
         live["webhooks"][0]["failurePolicy"] = json!("Ignore");
     });
-    cluster.observed.covered = ["old".to_owned()].into();
+    cluster.covered = ["old".to_owned()].into();
     let wanted = verified_by("new", wanted_at("u"));
     let log = cluster.settle(&wanted, SETTLED);
     assert_eq!(
         log[0],
         "widen MutatingWebhookConfiguration admission.meshgate.io"
     );
-    let live = &cluster.observed.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
+    let live = &cluster.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)];
     assert_eq!(live["webhooks"][0]["failurePolicy"], "Ignore");
     assert!(!live.to_string().contains("old"), "{live}");
 }

@@ -1,0 +1,11 @@
+//! The flag for the namespace that meshgate is installed in.
+
+pub(super) const ENV: &str = "MESHGATE_NAMESPACE";
+pub(super) const DEFAULT: &str = "meshgate-system";
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct InstallNamespace {
+    /// Namespace that meshgate is installed in: of its Service, replicas, Secrets and Lease
+    #[arg(long, short, value_name = "NAME", env = ENV, default_value = DEFAULT)]
+    pub(super) namespace: String,
+}
