@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::Done;
 use crate::cli::output::{self, Exit, Format};
 use crate::break_glass::Note;
-use crate::break_glass::suspend::Opened;
+use crate::break_glass::suspend::Suspended;
 use crate::kube_api::CallError;
 use crate::kube_api::kind::Id;
 
@@ -47,7 +47,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn opened(&mut self, id: &Id, opened: Opened) {
+    pub(super) fn opened(&mut self, id: &Id, opened: Suspended) {
         self.changed.push(id.to_string());
         self.off.extend(opened.off);
         self.only_for_others.extend(opened.others);
