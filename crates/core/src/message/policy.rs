@@ -20,15 +20,17 @@ const LONGEST: usize = 63;
 
 /// Variables that the sentences share: name and expression.
 pub(crate) fn variables(injector: &Injector) -> Vec<(&'static str, String)> {
-    let name = "(object.metadata.?name.orValue('') != '' ? object.metadata.name : \
-                object.metadata.?generateName.orValue(''))";
+    let name = "object.metadata.?name.orValue('') != '' ? object.metadata.name : \
+                object.metadata.?generateName.orValue('')";
     let pod = format!(
-        "'Pod ' + ({name} == '' ? '' : {} + ' ') + 'in namespace ' + request.namespace",
-        shown(name)
+        "'Pod ' + (variables.name == '' ? '' : {} + ' ') + 'in namespace ' + request.namespace",
+        cut("variables.name")
     );
     let sets = sets(&injector.profile);
     let init_missing = init_missing(&sets).map(|list| (INIT_MISSING, list));
-    let first = [("pod", pod)].into_iter().chain(init_missing);
+    let first = [("name", name.to_owned()), ("pod", pod)]
+        .into_iter()
+        .chain(init_missing);
     first.chain([("problem", problem(&sets))]).collect()
 }
 
@@ -154,15 +156,18 @@ fn value(term: &Term) -> String {
     }
 }
 
-/// A text that a user wrote, short and on one line: as [`crate::text::shown`] has it, but for
-/// control characters other than line breaks and tabs.
+/// A text that a user wrote, short and on one line: as [`crate::text::shown`] has it, but for control
+/// characters other than line breaks and tabs.
 fn shown(value: &str) -> String {
-    let [line, long] = ["\u{fffd}", "…"].map(text);
+    let line = text("\u{fffd}");
     let plain = ["\\n", "\\r", "\\t"].map(|control| format!(".replace('{control}', {line})"));
-    format!(
-        "({value}.size() > {LONGEST} ? {value}.substring(0, {LONGEST}) + {long} : {value}){}",
-        plain.concat()
-    )
+    format!("{}{}", cut(value), plain.concat())
+}
+
+/// A text that is not too long.
+fn cut(value: &str) -> String {
+    let long = text("…");
+    format!("({value}.size() > {LONGEST} ? {value}.substring(0, {LONGEST}) + {long} : {value})")
 }
 
 /// Containers that make the injector pass the pod by: the first that is there is named.

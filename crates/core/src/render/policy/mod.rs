@@ -142,18 +142,19 @@ fn numbers(list: &[usize]) -> String {
 }
 
 fn validations(injector: &Injector, plan: &Plan) -> Value {
-    let validation = |expression: String, message: String, sentence: String| {
+    // The API server evaluates the sentence of every pod: it says something only where it is needed.
+    let validation = |refused: String, message: String, sentence: String| {
         json!({
-            "expression": expression,
+            "expression": format!("!({refused})"),
             "message": message,
-            "messageExpression": sentence,
+            "messageExpression": format!("{refused} ?\n{sentence} :\n''"),
             "reason": "Forbidden",
         })
     };
     let mut validations = Vec::new();
     if !plan.invalid.is_empty() {
         validations.push(validation(
-            format!("!(variables.rule in {})", numbers(&plan.invalid)),
+            format!("variables.rule in {}", numbers(&plan.invalid)),
             message::plain_invalid(injector),
             message::invalid(injector, &plan.invalid),
         ));
@@ -161,7 +162,7 @@ fn validations(injector: &Injector, plan: &Plan) -> Value {
     if !plan.required.is_empty() {
         let required = numbers(&plan.required);
         validations.push(validation(
-            format!("!(variables.rule in {required}) || variables.holdsSidecar"),
+            format!("variables.rule in {required} && !variables.holdsSidecar"),
             message::plain_missing(injector),
             message::missing(injector, &plan.required),
         ));
