@@ -2,9 +2,6 @@
 
 # Builds on the platform it is for; `docker buildx build --platform linux/amd64,linux/arm64 .` makes both.
 FROM rust:1.95.0-bookworm AS build
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends cmake \
-    && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 RUN cargo build --locked --profile dist --bin meshgate

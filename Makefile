@@ -12,7 +12,7 @@ test: fmt lint doc lab unit ## Everything: formatting, lints, all tests, documen
 
 test-no-lab: fmt lint doc ## The same without the tests against a real control plane; needs no Go
 	@echo 'left out: every test below lab:: (make test has them)'
-	$(CARGO) test --locked -- --skip lab::
+	$(CARGO) test --workspace --locked -- --skip lab::
 	$(CARGO) test --locked --bench decision
 
 lab: ## Build the programs of a real control plane into target/lab, those that are missing (needs Go 1.26)
@@ -25,19 +25,19 @@ lab-shell: PROGRAMS = kubernetes nft helm
 lab-shell: export LAB_COMMAND = $(value CMD)
 
 fmt: ## Formatting
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 lint: ## Clippy, with the lints in Cargo.toml and clippy.toml
-	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # One after the other: hostile clients and a control plane together are too much for two cores.
 unit: ## Unit, property and end-to-end tests
-	$(CARGO) test --locked -- --skip lab::
+	$(CARGO) test --workspace --locked -- --skip lab::
 	$(CARGO) test --locked --test it -- lab::
 	$(CARGO) test --locked --bench decision
 
 doc: ## Documentation
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
 bench-decision: ## What a decision costs, against skipping the same JSON
 	$(CARGO) bench --locked --bench decision
@@ -80,4 +80,5 @@ fidelity: lab ## What injectors do against what profiles say, on PAIRS=20000 ran
 	MESHGATE_FIDELITY_PAIRS=$(or $(PAIRS),20000) $(CARGO) test --locked --test it -- --nocapture lab::fidelity
 
 bless: ## Write the shipped JSON Schema, manifests and snapshots anew (needs `make lab PROGRAMS=helm`)
+	MESHGATE_BLESS=1 $(CARGO) test --locked --package meshgate-core --test it -- schema
 	MESHGATE_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked --test it -- schema cli::help render::every_preset lab::chart::rendered

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use meshgate::admission::Admission;
 use meshgate::cluster::Cluster;
-use meshgate::cluster::live::Live;
 use meshgate::cluster::manifest::{self, Item};
+use meshgate::cluster::namespace_lookup::NamespaceLookup;
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
 use meshgate::injector::Injectors;
@@ -78,7 +78,7 @@ fn admission(injectors: Injectors, namespaces: usize) -> Admission {
     store.settle();
     let cluster = Cluster::new(store);
     cluster.mark_synced();
-    let live = Live::new(
+    let live = NamespaceLookup::new(
         Arc::new(|_| async { Ok(None) }.boxed()),
         std::time::Duration::from_secs(1),
     );

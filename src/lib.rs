@@ -1,17 +1,16 @@
 //! meshgate keeps pods from starting without the sidecar they require.
 //!
-//! An arrow reads "may import"; nothing else may, and `tests/it/layers.rs` holds it:
+//! The crate `meshgate_core` decides, without IO; this crate reads, answers and writes. An arrow reads
+//! "may import", and `tests/it/layers` rejects every other import:
 //!
 //! ```text
-//! cli ──► admission ──► cluster ──► decision ──► injector ──► yaml
-//!  │          └────────────────────────▲            ▲
-//!  ├────► controllers ──► render, injector  (admission ──► render, for the mirror)
-//!  ├────► render ───────────────────────────────────┘   (cluster, controllers ──► glass ──► render)
-//!  ├────► server ──► certs                  (no Kubernetes, no decision)
-//!  └────► certs                             lifecycle, metrics, telemetry, yaml: leaves
+//! cli ──► admission ──► cluster ──► kube_api
+//!  ├────► controllers ──► certs, cluster, leader, kube_api
+//!  ├────► leader ──► kube_api
+//!  ├────► server ──► certs     (no Kubernetes, no decision)
+//!  └────► certs
+//! lifecycle, metrics, telemetry, meshgate_core: leaves, open to those above that need them
 //! ```
-//!
-//! `injector`, `decision`, `render`, `break_glass` and the state in `cluster` are pure: no async, no clock, no IO, no logging.
 
 pub use meshgate_core::{
     break_glass, config, decision, injector, message, names, readiness, render, text, view, yaml,
@@ -27,4 +26,4 @@ pub mod leader;
 pub mod lifecycle;
 pub mod metrics;
 pub mod server;
-pub mod telemetry;
+mod telemetry;

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use meshgate::cluster::watch;
+use meshgate::kube_api::client;
 use serde_json::{Value, json};
 
 use super::Result;
@@ -59,7 +59,7 @@ impl Plane {
             examples: examples.to_owned(),
             meshgate: meshgate.canonicalize()?,
             // Not kube's own: that tries again what was refused with 503.
-            client: watch::connect(&config)?,
+            client: client::connect(&config)?,
         };
         plane.install_linkerd()?;
         Ok(plane)

@@ -1,4 +1,4 @@
-//! The tables, as `docs/performance.md` has them.
+//! The tables, as `docs/measurements.md` has them.
 
 use std::time::Duration;
 

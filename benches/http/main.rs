@@ -13,7 +13,7 @@ mod servers;
 use std::error::Error;
 
 use self::run::Shape;
-use self::servers::{Kind, Place};
+use self::servers::{Kind, TestBed};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -40,7 +40,7 @@ fn main() -> Result<()> {
         (None, None) => None,
         _ => return Err("usage: bench-http [--peer PROGRAM]".into()),
     };
-    let place = Place::new()?;
+    let bed = TestBed::new()?;
     let mut kinds = vec![Kind::Noop, Kind::Meshgate];
     kinds.extend(peer.map(Kind::Peer));
     println!(
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
                 order.reverse();
             }
             for index in order {
-                rounds[index].push(run::round(&place, &kinds[index], shape)?);
+                rounds[index].push(run::round(&bed, &kinds[index], shape)?);
             }
         }
         for (kind, own) in kinds.iter().zip(&rounds) {

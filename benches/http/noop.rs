@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::post;
 use clap::Parser;
 use jiff::Timestamp;
-use meshgate::certs::files;
+use meshgate::certs::files::PairFiles;
 use meshgate::lifecycle::{Latches, Shutdown, Tasks};
 use meshgate::server::args::{Placement, ServerArgs};
 use meshgate::server::tls::LivePair;
@@ -35,11 +35,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let address: SocketAddr = address.parse()?;
     let certs = Path::new(certs);
-    let pair = files::load(
-        &certs.join("tls.crt"),
-        &certs.join("tls.key"),
-        Timestamp::now(),
-    )?;
+    let files = PairFiles {
+        cert: certs.join("tls.crt"),
+        key: certs.join("tls.key"),
+    };
+    let pair = files.load(Timestamp::now())?;
     let answer = Bytes::from(std::fs::read(answer)?);
     let router = Router::new().route(
         "/mutate/pods",

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Result;
-use super::servers::{Kind, Place, Server};
+use super::servers::{Kind, Server, TestBed};
 
 /// How the load comes.
 pub(super) struct Shape {
@@ -22,11 +22,11 @@ pub(super) struct Round {
     ready_after: Duration,
 }
 
-pub(super) fn round(place: &Place, kind: &Kind, shape: &Shape) -> Result<Round> {
-    let server = Server::start(place, kind)?;
-    load(place, &server, shape, shape.requests / 8)?;
+pub(super) fn round(bed: &TestBed, kind: &Kind, shape: &Shape) -> Result<Round> {
+    let server = Server::start(bed, kind)?;
+    load(bed, &server, shape, shape.requests / 8)?;
     let before = server.cpu()?;
-    let per_second = load(place, &server, shape, shape.requests)?;
+    let per_second = load(bed, &server, shape, shape.requests)?;
     let cpu = server.cpu()? - before;
     Ok(Round {
         cpu_per_request: cpu.as_secs_f64() * 1e6 / f64::from(shape.requests),
@@ -37,7 +37,7 @@ pub(super) fn round(place: &Place, kind: &Kind, shape: &Shape) -> Result<Round> 
 }
 
 /// Requests per second. Any answer but 2xx is an error.
-fn load(place: &Place, server: &Server, shape: &Shape, requests: u32) -> Result<f64> {
+fn load(bed: &TestBed, server: &Server, shape: &Shape, requests: u32) -> Result<f64> {
     let output = Command::new("taskset")
         .args([
             "-c",
@@ -48,7 +48,7 @@ fn load(place: &Place, server: &Server, shape: &Shape, requests: u32) -> Result<
             &requests.to_string(),
             "-d",
         ])
-        .arg(place.path("review.json"))
+        .arg(bed.path("review.json"))
         .args(["-H", "content-type: application/json"])
         .args(shape.arguments)
         .arg(format!("https://{}/mutate/pods?timeout=5s", server.address))

@@ -44,12 +44,12 @@ impl Kind {
 }
 
 /// A folder with all that the servers need: state, certificates, body, the real answer.
-pub(super) struct Place {
+pub(super) struct TestBed {
     folder: tempfile::TempDir,
     programs: PathBuf,
 }
 
-impl Place {
+impl TestBed {
     pub(super) fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         fs::create_dir(folder.path().join("state"))?;
@@ -62,25 +62,25 @@ impl Place {
             .parent()
             .and_then(Path::parent)
             .ok_or("no folder of programs")?;
-        let place = Self {
+        let bed = Self {
             programs: programs.to_owned(),
             folder,
         };
         // The first start makes the certificates and gives the answer to imitate.
-        let server = Server::start(&place, &Kind::Meshgate)?;
+        let server = Server::start(&bed, &Kind::Meshgate)?;
         let url = format!("https://{}/mutate/pods", server.address);
         let answer = Command::new("curl")
             .args(["-sS", "--fail", "--cacert"])
-            .arg(place.path("certs/ca.crt"))
+            .arg(bed.path("certs/ca.crt"))
             .args(["-H", "content-type: application/json", "--data-binary"])
-            .arg(format!("@{}", place.path("review.json").display()))
+            .arg(format!("@{}", bed.path("review.json").display()))
             .arg(url)
             .output()?;
         if !answer.status.success() {
             return Err(String::from_utf8_lossy(&answer.stderr).into());
         }
-        fs::write(place.path("answer.json"), answer.stdout)?;
-        Ok(place)
+        fs::write(bed.path("answer.json"), answer.stdout)?;
+        Ok(bed)
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -129,15 +129,15 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(place: &Place, kind: &Kind) -> Result<Self> {
+    pub(super) fn start(bed: &TestBed, kind: &Kind) -> Result<Self> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let begin = Instant::now();
-        let mut child = place
+        let mut child = bed
             .command(kind, &address)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        // Nobody may be stopped by a full pipe.
+        // A full pipe would stop the server.
         if let Some(out) = child.stdout.take() {
             std::thread::spawn(move || BufReader::new(out).lines().for_each(drop));
         }
@@ -186,7 +186,7 @@ impl Server {
     }
 }
 
-/// Sends the beginning of a TLS 1.2 ClientHello with nothing in it: whoever serves TLS answers, if
+/// Sends the beginning of a TLS 1.2 ClientHello with nothing in it: a server of TLS answers, if
 /// only with an alert, and a socket that is only bound does not.
 fn answers_a_handshake(address: &str) -> bool {
     const HELLO: [u8; 9] = [0x16, 3, 1, 0, 4, 1, 0, 0, 0];

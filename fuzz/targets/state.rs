@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use meshgate::admission::Admission;
 use meshgate::cluster::Cluster;
-use meshgate::cluster::live::Live;
+use meshgate::cluster::namespace_lookup::NamespaceLookup;
 use meshgate::cluster::manifest::{self, Item};
 use meshgate::cluster::store::Store;
 use meshgate::injector::Injectors;
@@ -39,6 +39,6 @@ pub fn admission() -> Admission {
     store.settle();
     let cluster = Cluster::new(store);
     cluster.mark_synced();
-    let live = Live::new(Arc::new(|_| async { Ok(None) }.boxed()), Duration::from_secs(1));
+    let live = NamespaceLookup::new(Arc::new(|_| async { Ok(None) }.boxed()), Duration::from_secs(1));
     Admission::new(Arc::new(cluster), live, Arc::new(Metrics::new()))
 }

@@ -1,4 +1,4 @@
-//! Bad calls: requests that nobody could answer with a review, HTTP 4xx and a short text. Under
+//! Bad calls: requests that cannot be answered with a review, HTTP 4xx and a short text. Under
 //! failurePolicy Fail the API server then refuses the pod.
 
 use std::time::Duration;
@@ -8,15 +8,13 @@ use axum::response::{IntoResponse, Response};
 
 use crate::text::one_line;
 
-use super::review::{API_VERSION, MAX_UID};
+use super::{API_VERSION, MAX_UID};
 
 /// Why a request could not be answered with a review.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCall {
-    /// No body.
     #[error("the body is empty, expected an AdmissionReview of {API_VERSION} as JSON")]
     Empty,
-    /// Not UTF-8.
     #[error("the body is no AdmissionReview of {API_VERSION}: {0}")]
     NotText(std::str::Utf8Error),
     /// Not JSON, cut off, or not shaped like a review.
@@ -25,39 +23,31 @@ pub enum BadCall {
     /// Another version or kind (case 9).
     #[error("the body is \"{0}\", expected {API_VERSION} AdmissionReview, the one version served")]
     Version(String),
-    /// Neither version nor kind.
     #[error("the body has no apiVersion and no kind, expected an AdmissionReview of {API_VERSION}")]
     NoVersion,
-    /// No `request` in it.
     #[error("the review has no request")]
     NoRequest,
-    /// No `uid` in the request.
     #[error("the review's request has no uid")]
     NoUid,
-    /// A `uid` that is none: it would be echoed.
+    /// The answer would repeat it.
     #[error("the review's uid has {0} bytes, expected {MAX_UID} at most")]
     LongUid(usize),
-    /// Not `application/json`.
     #[error("content type {0}, expected application/json")]
     ContentType(String),
-    /// Not POST.
     #[error("method {0}, expected POST")]
     Method(String),
-    /// No such path.
     #[error(
         "nothing is served at {0}, expected /mutate/pods, /validate/pods or /mutate/namespaces; probes and metrics have a port of their own"
     )]
     Path(String),
-    /// More bytes than are read.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// It did not come whole.
     #[error("the body could not be read: {0}")]
     CutOff(String),
     /// It came too slowly while others waited for its place in memory.
     #[error("the body came too slowly")]
     Stalled,
-    /// It did not come in time.
+    /// Half of the webhook's timeout is over.
     #[error("the body was not there within {0:?}")]
     TooSlow(Duration),
 }

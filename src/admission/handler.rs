@@ -9,23 +9,24 @@ use axum::extract::Request as HttpRequest;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::live::LookupError;
+use crate::cluster::namespace_lookup::LookupError;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::decision::reason::Reason;
 use crate::decision::requirement::RuleMatch;
 use crate::decision::{Decision, check, exemption, gate, requirement};
-use crate::metrics::Hook;
+use crate::metrics::{DecisionLabels, Hook};
 use crate::view::namespace::NamespaceView;
 use crate::view::pod::PodView;
 
+use super::answer::{self, Patched};
 use super::bad_call::BadCall;
-use super::metadata::{self, Patched};
+use super::metadata;
 use super::record::{self, Refusal};
-use super::review::{self, Request};
+use super::request::Request;
 use super::{Admission, MAX_BODY};
 
 /// The webhook's timeout where the query does not say it.
@@ -37,7 +38,7 @@ const TIMEOUTS: std::ops::RangeInclusive<Duration> =
 /// An answer, and what is to be noted of it once the view is free again.
 struct Answer {
     body: Vec<u8>,
-    labels: crate::metrics::DecisionLabels,
+    labels: DecisionLabels,
     refusal: Option<Refusal>,
 }
 
@@ -77,7 +78,7 @@ impl Admission {
     /// logging: what one decision costs is measured by this. `None` if the view does not know it.
     ///
     /// # Errors
-    /// The body is no review that anybody could answer.
+    /// The body is no review that can be answered.
     pub fn decide(&self, hook: Hook, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
         let request = Request::read(body)?;
         Ok(self
@@ -102,12 +103,12 @@ impl Admission {
             Hook::Namespaces => metadata::namespace(request, store.injectors()),
             Hook::Reach => metadata::reach(request, path),
         };
-        Some(Answer::patched(hook, request, patched))
+        Some(Answer::new(hook, request, None, &patched))
     }
 
     fn pod_from_view(&self, hook: Hook, store: &Store, request: &Request<'_>) -> Option<Answer> {
         Some(match self.pod_to_judge(store, request) {
-            Err(decision) => Answer::new(hook, request, None, &decision),
+            Err(decision) => Answer::new(hook, request, None, &decision.into()),
             Ok(pod) => {
                 let freshness = self.cluster.freshness();
                 let known = store.namespace(request.namespace());
@@ -118,7 +119,7 @@ impl Admission {
                 if is_in_doubt {
                     return None;
                 }
-                Answer::new(hook, request, Some(&pod), &decision)
+                Answer::new(hook, request, Some(&pod), &Patched::pod(decision, &pod))
             }
         })
     }
@@ -130,11 +131,11 @@ impl Admission {
         deadline: Instant,
     ) -> Answer {
         let name = request.namespace();
-        let looked_up = timeout_at(deadline, self.live.namespace(name)).await;
-        self.metrics.live_lookups(self.live.count());
+        let looked_up = timeout_at(deadline, self.lookup.namespace(name)).await;
+        self.metrics.live_lookups(self.lookup.count());
         let store = self.cluster.read();
         let pod = match self.pod_to_judge(&store, request) {
-            Err(decision) => return Answer::new(hook, request, None, &decision),
+            Err(decision) => return Answer::new(hook, request, None, &decision.into()),
             Ok(pod) => pod,
         };
         let view;
@@ -146,8 +147,8 @@ impl Admission {
             Ok(Err(LookupError::NotFound)) => {
                 Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
             }
-            // Nobody can be asked: what was known is old, and the best there is (case 61), unless it
-            // says that nothing is required, which it would say as well if it were too old.
+            // The API server cannot be asked: what was known is old, and the best there is (case
+            // 61). But if it requires nothing, that may be because it is too old.
             failed => {
                 let known = store.namespace(name);
                 let old = known.map(|namespace| judge(hook, &store, &pod, namespace));
@@ -160,7 +161,7 @@ impl Admission {
                 }
             }
         };
-        Answer::new(hook, request, Some(&pod), &decision)
+        Answer::new(hook, request, Some(&pod), &Patched::pod(decision, &pod))
     }
 
     /// The pod that rules are to be asked about, or the decision that needs no rule: in the order
@@ -205,8 +206,8 @@ fn judge<'a>(
     namespace: &'a NamespaceView,
 ) -> Decision<'a> {
     let mut requirement = requirement::of(pod, namespace, store.injectors());
-    if let Some(glass) = store.broken_glass() {
-        requirement.waive(|injector| glass.is_about(injector));
+    if let Some(suspension) = store.suspension(wall_clock) {
+        requirement.waive(|injector| suspension.is_about(injector));
     }
     let readiness = |one: &RuleMatch<'a>| store.readiness(one.number, one.instance());
     if hook == Hook::Check {
@@ -215,33 +216,27 @@ fn judge<'a>(
     gate::decide(pod, &requirement, readiness)
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge where the view, which is pure, gets the time from"
+)]
+fn wall_clock() -> Timestamp {
+    Timestamp::now()
+}
+
 impl Answer {
-    /// That of gate or check.
+    /// `pod` is `None` for objects that are no pods or were not read.
     fn new(
         hook: Hook,
         request: &Request<'_>,
         pod: Option<&PodView<'_>>,
-        decision: &Decision<'_>,
+        patched: &Patched<'_>,
     ) -> Self {
-        let patch = pod.and_then(|pod| decision.mark.patch(pod));
-        Self::with(hook, request, pod, (decision, patch))
-    }
-
-    /// That of a hook for objects that are no pods.
-    fn patched(hook: Hook, request: &Request<'_>, (decision, patch): Patched) -> Self {
-        Self::with(hook, request, None, (&decision, patch))
-    }
-
-    fn with(
-        hook: Hook,
-        request: &Request<'_>,
-        pod: Option<&PodView<'_>>,
-        (decision, patch): (&Decision<'_>, Option<String>),
-    ) -> Self {
+        let labels = record::labels(hook, &patched.decision, request.is_dry_run());
         Self {
-            body: review::answer(request.uid(), decision, patch),
-            labels: record::labels(hook, decision, request.is_dry_run()),
-            refusal: Refusal::of(hook, request, pod, decision),
+            body: answer::write(request.uid(), patched),
+            refusal: Refusal::of(&labels, request, pod, &patched.decision),
+            labels,
         }
     }
 }
@@ -308,25 +303,5 @@ fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_timeout_is_that_of_the_query_within_what_the_api_server_allows() {
-        let seconds =
-            |query: &str| timeout(&format!("/mutate/pods{query}").parse().unwrap()).as_millis();
-        assert_eq!(seconds("?timeout=2s"), 2_000);
-        assert_eq!(seconds("?a=b&timeout=30s"), 30_000);
-        for odd in [
-            "",
-            "?timeout=",
-            "?timeout=x",
-            "?timeout=0s",
-            "?timeout=-3s",
-            "?timeout=31s",
-            "?timeout=9999999999999h",
-        ] {
-            assert_eq!(seconds(odd), 5_000, "{odd}");
-        }
-    }
-}
+#[path = "handler_tests.rs"]
+mod tests;

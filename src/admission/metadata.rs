@@ -12,17 +12,15 @@ use crate::injector::rule::Place;
 use crate::render::{mirror, proof};
 use crate::view::metadata::MetadataView;
 
-use super::review::{NoPod, Request};
-
-/// An answer: the decision, and the patch if there is something to do.
-pub(super) type Patched = (Decision<'static>, Option<String>);
+use super::answer::Patched;
+use super::request::{NoPod, Request};
 
 /// Writes of a namespace that may change its labels or annotations: those of the object, of its
 /// status and of its finalizers all store the whole metadata.
 const NAMESPACE_PARTS: [&str; 3] = ["", "status", "finalize"];
 
 /// Adds or removes the labels that mirror a namespace's annotations.
-pub(super) fn namespace(request: &Request<'_>, injectors: &Injectors) -> Patched {
+pub(super) fn namespace(request: &Request<'_>, injectors: &Injectors) -> Patched<'static> {
     if !request.is("namespaces", &["CREATE", "UPDATE"], &NAMESPACE_PARTS) {
         return admit(Reason::NotANamespaceWrite);
     }
@@ -44,14 +42,19 @@ pub(super) fn namespace(request: &Request<'_>, injectors: &Injectors) -> Patched
     let value = |key: &str| value(key).map(|(_, value)| &**value);
     let changes = mirror::changes(injectors, namespace.name(), namespace.labels(), value);
     let changes: Vec<_> = changes.iter().map(|one| (&one.label, one.add)).collect();
-    match namespace.labels_patch(&changes) {
-        Some(patch) => (Decision::admit(Reason::LabelsCorrected), Some(patch)),
-        None => admit(Reason::LabelsAgree),
+    let patch = namespace.labels_patch(&changes);
+    let reason = match patch {
+        Some(_) => Reason::LabelsCorrected,
+        None => Reason::LabelsAgree,
+    };
+    Patched {
+        decision: Decision::admit(reason),
+        patch,
     }
 }
 
 /// Writes the proof of the path that was called.
-pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched {
+pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched<'static> {
     if !request.is("configmaps", &["CREATE"], &[""]) {
         return admit(Reason::NotAReachCall);
     }
@@ -60,10 +63,10 @@ pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched {
         Err(problem) => return unreadable("a ConfigMap", &problem),
     };
     match proof::in_path(path).filter(|_| object.has_label(proof::Subject::Reach.label())) {
-        Some(proof) => {
-            let patch = object.annotation_patch(proof::REACHED, proof);
-            (Decision::admit(Reason::Reached), Some(patch))
-        }
+        Some(proof) => Patched {
+            decision: Decision::admit(Reason::Reached),
+            patch: Some(object.annotation_patch(proof::REACHED, proof)),
+        },
         None => admit(Reason::NotAReachCall),
     }
 }
@@ -73,13 +76,12 @@ fn read<'a>(request: &Request<'a>) -> Result<MetadataView<'a>, NoPod> {
     Ok(MetadataView::read(raw)?)
 }
 
-fn admit(reason: Reason) -> Patched {
-    (Decision::admit(reason), None)
+fn admit(reason: Reason) -> Patched<'static> {
+    Decision::admit(reason).into()
 }
 
-fn unreadable(what: &str, problem: &NoPod) -> Patched {
+fn unreadable(what: &str, problem: &NoPod) -> Patched<'static> {
     let message = format!("The object cannot be read as {what}: {problem}");
     let message = crate::text::one_line(&message, 300);
-    let decision = Decision::refuse(Verdict::Unreadable, Reason::UnreadableObject, message);
-    (decision, None)
+    Decision::refuse(Verdict::Unreadable, Reason::UnreadableObject, message).into()
 }

@@ -2,29 +2,37 @@
 //!
 //! Knows no sockets and no TLS.
 
-pub mod bad_call;
+mod answer;
+mod bad_call;
 mod handler;
 mod metadata;
-mod reader;
 mod record;
-pub mod review;
+mod request;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::cluster::Cluster;
-use crate::cluster::live::Live;
+use crate::cluster::namespace_lookup::NamespaceLookup;
 use crate::metrics::{Hook, Metrics};
 use crate::render::path;
 
-use self::bad_call::BadCall;
+pub use self::bad_call::BadCall;
 use self::record::RefusalLog;
+
+/// The one version of reviews that is served.
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+/// Longest uid, in bytes: the API server's have 36. Answers repeat it, and wait in memory for
+/// clients that do not take them.
+const MAX_UID: usize = 253;
 
 /// Largest body that is read, in bytes: a review can carry two copies of an object of 3 MiB
 /// (case 11).
@@ -34,17 +42,17 @@ pub const MAX_BODY: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Admission {
     cluster: Arc<Cluster>,
-    live: Live,
+    lookup: NamespaceLookup,
     metrics: Arc<Metrics>,
     refusals: RefusalLog,
 }
 
 impl Admission {
-    /// Answers from `cluster`, and from `live` for namespaces that it does not hold.
-    pub fn new(cluster: Arc<Cluster>, live: Live, metrics: Arc<Metrics>) -> Self {
+    /// Answers from `cluster`, and from `lookup` for namespaces that it does not hold.
+    pub fn new(cluster: Arc<Cluster>, lookup: NamespaceLookup, metrics: Arc<Metrics>) -> Self {
         Self {
             cluster,
-            live,
+            lookup,
             metrics,
             refusals: RefusalLog::default(),
         }
@@ -55,42 +63,21 @@ impl Admission {
 /// `POST /mutate/namespaces` (the mirror of annotations) and `POST /mutate/reach/…` (by which
 /// meshgate finds out whether the API server reaches it).
 pub fn router(admission: Arc<Admission>) -> Router {
+    let answers = |hook: Hook| {
+        any(
+            async move |State(admission): State<Arc<Admission>>, request: Request| {
+                admission.respond(hook, request).await
+            },
+        )
+    };
     Router::new()
-        .route(path::GATE, any(gate))
-        .route(path::CHECK, any(check))
-        .route(path::NAMESPACES, any(namespaces))
-        .route(&format!("{}/{{proof}}", path::REACH), any(reach))
+        .route(path::GATE, answers(Hook::Gate))
+        .route(path::CHECK, answers(Hook::Check))
+        .route(path::NAMESPACES, answers(Hook::Namespaces))
+        .route(&format!("{}/{{proof}}", path::REACH), answers(Hook::Reach))
         .fallback(wrong_path)
         .layer(CatchPanicLayer::custom(panicked))
         .with_state(admission)
-}
-
-async fn gate(
-    State(admission): State<Arc<Admission>>,
-    request: axum::extract::Request,
-) -> Response {
-    admission.respond(Hook::Gate, request).await
-}
-
-async fn check(
-    State(admission): State<Arc<Admission>>,
-    request: axum::extract::Request,
-) -> Response {
-    admission.respond(Hook::Check, request).await
-}
-
-async fn namespaces(
-    State(admission): State<Arc<Admission>>,
-    request: axum::extract::Request,
-) -> Response {
-    admission.respond(Hook::Namespaces, request).await
-}
-
-async fn reach(
-    State(admission): State<Arc<Admission>>,
-    request: axum::extract::Request,
-) -> Response {
-    admission.respond(Hook::Reach, request).await
 }
 
 async fn wrong_path(uri: Uri) -> BadCall {

@@ -10,14 +10,12 @@ use parking_lot::Mutex;
 
 use crate::decision::Decision;
 use crate::decision::reason::Reason;
-use crate::decision::verdict::Verdict;
 use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
 use crate::text::one_line;
 use crate::view::pod::PodView;
 
-use super::review::Request;
+use super::request::Request;
 
-/// The labels of a decision.
 pub(super) fn labels(hook: Hook, decision: &Decision<'_>, dry_run: bool) -> DecisionLabels {
     let injector = match decision.injector {
         Some(name) => Cow::Owned(name.to_owned()),
@@ -28,27 +26,22 @@ pub(super) fn labels(hook: Hook, decision: &Decision<'_>, dry_run: bool) -> Deci
         decision: decision.verdict.as_str(),
         reason: decision.reason.as_str(),
         injector,
-        dry_run: truth(dry_run),
+        dry_run,
     }
 }
 
-/// The labels of a bad call.
 pub(super) fn bad_call_labels(hook: Hook) -> DecisionLabels {
     DecisionLabels {
         hook,
         decision: "bad_call",
         reason: Reason::BadRequest.as_str(),
         injector: Cow::Borrowed(NO_INJECTOR),
-        dry_run: truth(false),
+        dry_run: false,
     }
 }
 
-fn truth(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
-}
-
 /// Longest name in a log line, in characters: the longest that Kubernetes takes. The gate sees names
-/// before anybody has checked them, and they are remembered for a while.
+/// before the API server has checked them, and they are remembered for a while.
 const MAX_NAME: usize = 253;
 
 fn name(text: &str) -> String {
@@ -58,23 +51,19 @@ fn name(text: &str) -> String {
 /// A refusal as the log line has it, apart from the request and the view it was made from.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    hook: Hook,
-    verdict: Verdict,
-    reason: Reason,
+    labels: DecisionLabels,
     uid: String,
     namespace: String,
     pod: String,
     owner_kind: String,
     owner: String,
-    injector: String,
     message: String,
-    dry_run: bool,
 }
 
 impl Refusal {
     /// `None` unless the decision refuses. `pod` is `None` if it could not be read.
     pub(super) fn of(
-        hook: Hook,
+        labels: &DecisionLabels,
         request: &Request<'_>,
         pod: Option<&PodView<'_>>,
         decision: &Decision<'_>,
@@ -84,40 +73,37 @@ impl Refusal {
         }
         let owner = pod.and_then(PodView::owner);
         Some(Self {
-            hook,
-            verdict: decision.verdict,
-            reason: decision.reason,
+            labels: labels.clone(),
             uid: name(request.uid()),
             namespace: name(request.namespace()),
             pod: name(pod.map(PodView::display_name).unwrap_or_default()),
             owner_kind: owner.map(|owner| name(&owner.kind)).unwrap_or_default(),
             owner: owner.map(|owner| name(&owner.name)).unwrap_or_default(),
-            injector: decision.injector.unwrap_or(NO_INJECTOR).to_owned(),
             message: decision.message.clone(),
-            dry_run: request.is_dry_run(),
         })
     }
 
-    /// Whoever will be refused again: the owner, or the pod itself if it has none.
+    /// What will be refused again: the owner, or the pod itself if it has none.
     fn who(&self) -> String {
-        match self.owner.is_empty() {
-            true => format!("{}/Pod/{}", self.namespace, self.pod),
-            false => format!("{}/{}/{}", self.namespace, self.owner_kind, self.owner),
+        if self.owner.is_empty() {
+            format!("{}/Pod/{}", self.namespace, self.pod)
+        } else {
+            format!("{}/{}/{}", self.namespace, self.owner_kind, self.owner)
         }
     }
 
     fn log(&self, suppressed: u64, view_age: Option<Duration>) {
         tracing::warn!(
-            hook = self.hook.as_str(),
-            decision = self.verdict.as_str(),
-            reason = self.reason.as_str(),
-            injector = self.injector,
+            hook = self.labels.hook.as_str(),
+            decision = self.labels.decision,
+            reason = self.labels.reason,
+            injector = &*self.labels.injector,
             namespace = self.namespace,
             pod = self.pod,
             owner_kind = self.owner_kind,
             owner = self.owner,
             uid = self.uid,
-            dry_run = self.dry_run,
+            dry_run = self.labels.dry_run,
             suppressed,
             view_age_seconds = view_age.map(|age| age.as_secs()),
             "pod refused: {}",

@@ -20,7 +20,7 @@ fn an_owner_is_logged_once_a_minute_with_the_count_in_between() {
     assert_eq!(turn("shop/ReplicaSet/a", 130), Some(0));
 }
 
-/// Whoever may create pods may write names of megabytes: ten thousand of them are remembered.
+/// A user who may create pods may write names of megabytes: ten thousand of them are remembered.
 #[test]
 fn names_are_shortened_before_they_are_logged_and_remembered() {
     let long = "x\n".repeat(1_000_000);
@@ -39,7 +39,8 @@ fn names_are_shortened_before_they_are_logged_and_remembered() {
         let keys = Keys::default();
         let pod = request.pod(&keys).unwrap();
         let decision = Decision::not_synced("shop");
-        let refusal = Refusal::of(Hook::Gate, &request, Some(&pod), &decision).unwrap();
+        let labels = labels(Hook::Gate, &decision, false);
+        let refusal = Refusal::of(&labels, &request, Some(&pod), &decision).unwrap();
         let texts = [
             &refusal.uid,
             &refusal.namespace,
@@ -64,7 +65,7 @@ fn memory_of_owners_is_bounded_and_comes_back() {
     }
     assert_eq!(log.memory.lock().beyond(start), None);
     assert_eq!(log.turn("shop/Job/one-more".to_owned(), start), None);
-    // What nobody is told of one by one is told as a number, once a minute.
+    // What is not logged one by one is logged as a number, once a minute.
     assert_eq!(log.memory.lock().beyond(start), Some(1));
     assert_eq!(log.turn("shop/Job/two-more".to_owned(), start), None);
     assert_eq!(log.memory.lock().beyond(start), None);

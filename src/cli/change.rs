@@ -7,28 +7,27 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kube::Client;
 
-use crate::cluster::watch;
+use crate::kube_api::client;
 
-use super::cluster_config;
-use super::output::{self, Format};
+use super::output::{self, OutputArgs};
+use super::sources::cluster_config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ChangeArgs {
-    /// Whose cluster [default: as kubectl finds it, else the pod's own]
+    /// The cluster's kubeconfig [default: as kubectl finds it, else the pod's own]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
 
-    /// Give up after so many seconds
+    /// Give up after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
 
-    /// Form of the answer
-    #[arg(long, short, value_enum, default_value = "table")]
-    pub(super) output: Format,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
 }
 
 impl ChangeArgs {
@@ -38,7 +37,7 @@ impl ChangeArgs {
             .in_time(cluster_config(self.kubeconfig.as_deref()))
             .await?;
         let client =
-            watch::connect(&config).context("cannot set up a client for the API server")?;
+            client::connect(&config).context("cannot set up a client for the API server")?;
         Ok((client, config.cluster_url.to_string()))
     }
 

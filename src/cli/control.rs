@@ -7,12 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use kube::Config;
 
-use crate::cluster::watch;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::args::{CertificatesArgs, names};
 use crate::controllers::{self, Context, Form, KEPT_BY_LEADER, Writer};
 use crate::injector::Injectors;
-use crate::kube_api::wall_clock;
+use crate::kube_api::{client, wall_clock};
 use crate::leader::{Elector, LeaseName, Reporting};
 use crate::metrics;
 use crate::render::{self, Settings};
@@ -21,9 +20,9 @@ use crate::server::args::Placement;
 use crate::server::bind;
 
 use super::install_namespace::InstallNamespace;
-use super::output::{self, Exit};
-use super::parts::Parts;
-use super::{Done, configuration, serve};
+use super::output::{self, Done, Exit};
+use super::runtime::{Runtime, block_on};
+use super::sources;
 
 const LEASE: &str = "meshgate-control";
 
@@ -41,7 +40,7 @@ As a pod of the cluster, with its ServiceAccount:
 From outside the cluster, where it writes too if no other process leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
-Progress: http://ADDRESS/readyz?verbose. Required permissions: docs/control.md."
+Progress: http://ADDRESS/readyz?verbose. Required permissions: docs/reference.md."
 )]
 pub(super) struct ControlArgs {
     /// The Configuration that the serving replicas have: which injectors count
@@ -93,17 +92,16 @@ pub(super) struct ControlArgs {
 }
 
 pub(super) fn run(args: &ControlArgs) -> Done {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(async {
+    block_on(async {
         let (name, injectors) = named(args)?;
         let form = form(args)?;
         let api = api(args.kubeconfig.as_deref()).await?;
-        let parts = Parts::new()?;
-        let admin = probes(args, &parts)?;
+        let runtime = Runtime::new()?;
+        let admin = probes(args, &runtime)?;
         say(&api, &name, &admin)?;
-        start(&api, injectors, form, &parts)?;
-        let finished = parts.tasks.finished().await;
-        tracing::info!(cause = parts.shutdown.cause(), "stopped");
+        start(&api, injectors, form, &runtime)?;
+        let finished = runtime.tasks.finished().await;
+        tracing::info!(cause = runtime.shutdown.cause(), "stopped");
         // Last, so that probes are answered until the Lease is released.
         drop(admin);
         finished?;
@@ -117,12 +115,12 @@ fn named(args: &ControlArgs) -> anyhow::Result<(String, Injectors)> {
         "expected --config FILE: the injectors are named explicitly, none is on by default; give the \
          file that the serving replicas have",
     )?;
-    configuration(path)
+    sources::configuration(path)
 }
 
 async fn api(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
     match kubeconfig {
-        Some(path) => serve::api(Some(path)).await,
+        Some(path) => sources::from_kubeconfig(path).await,
         None => Config::incluster().map_err(|error| {
             anyhow!(error).context(
                 "found no --kubeconfig, and this is no pod of a cluster: give --kubeconfig FILE to \
@@ -164,7 +162,7 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
     })
 }
 
-fn probes(args: &ControlArgs, parts: &Parts) -> anyhow::Result<Admin> {
+fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
     // A kubeconfig means a developer's machine, as standalone does.
     let placement = match args.kubeconfig {
         Some(_) => Placement::Standalone,
@@ -174,8 +172,8 @@ fn probes(args: &ControlArgs, parts: &Parts) -> anyhow::Result<Admin> {
         .admin_listen
         .unwrap_or_else(|| placement.admin_address());
     let listener = bind::bind(address, "--admin-listen")?;
-    let health = Health::new(parts.latches.clone(), parts.shutdown.clone());
-    let metrics = Arc::clone(&parts.metrics);
+    let health = Health::new(runtime.latches.clone(), runtime.shutdown.clone());
+    let metrics = Arc::clone(&runtime.metrics);
     let scrape = Arc::new(move || Exposition {
         content_type: metrics::CONTENT_TYPE,
         body: metrics.encode(),
@@ -184,12 +182,12 @@ fn probes(args: &ControlArgs, parts: &Parts) -> anyhow::Result<Admin> {
 }
 
 /// Contends for the Lease, and starts the controllers, which act while it is held.
-fn start(api: &Config, injectors: Injectors, form: Form, parts: &Parts) -> anyhow::Result<()> {
+fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> anyhow::Result<()> {
     // Two clients: renewals of the Lease wait for no other request.
-    let connect = || watch::connect(api).context("cannot set up a client for the API server");
+    let connect = || client::connect(api).context("cannot set up a client for the API server");
     let reporting = |name| Reporting {
-        metrics: Arc::clone(&parts.metrics),
-        latch: parts.latches.add(name),
+        metrics: Arc::clone(&runtime.metrics),
+        latch: runtime.latches.add(name),
     };
     let namespace = form.settings.namespace.clone();
     let injectors = Arc::new(injectors.excluding(&namespace));
@@ -208,9 +206,9 @@ fn start(api: &Config, injectors: Injectors, form: Form, parts: &Parts) -> anyho
         let injectors = Arc::clone(&injectors);
         Context::new(client, injectors, form.clone(), registration.clone())
     };
-    let ended = controllers::start(writer, make, &parts.tasks, &parts.stop);
+    let ended = controllers::start(writer, make, &runtime.tasks, &runtime.stop);
     // The claim is renewed while a controller may need it, also during shutdown.
-    parts.tasks.spawn("lease", elector.run(ended));
+    runtime.tasks.spawn("lease", elector.run(ended));
     Ok(())
 }
 

@@ -5,7 +5,8 @@ pub(super) const DEFAULT: &str = "meshgate-system";
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct InstallNamespace {
-    /// Namespace that meshgate is installed in: of its Service, replicas, Secrets and Lease
-    #[arg(long, short, value_name = "NAME", env = ENV, default_value = DEFAULT)]
+    /// Namespace that meshgate is installed in: its Service, replicas, Secrets and Lease. meshgate
+    /// never looks at its pods
+    #[arg(long, short, value_name = "NAMESPACE", env = ENV, default_value = DEFAULT)]
     pub(super) namespace: String,
 }

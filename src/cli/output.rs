@@ -8,30 +8,39 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 
-/// How a command ended. Anything that kept it from running is an error, which is 2 as well.
+/// What running a command gives. An error, which kept the command from running, is exit code 2.
+pub(super) type Done = anyhow::Result<Exit>;
+
+/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Exit {
-    /// 0: fine.
+    /// Exit code 0.
     Fine,
-    /// 1: findings.
+    /// Exit code 1.
     Findings,
-    /// 2: could not tell.
+    /// Exit code 2.
     CannotTell,
 }
 
-/// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    /// For people.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct OutputArgs {
+    /// Output format
+    #[arg(long = "output", short, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// A table for people.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
-    /// For programs and people.
+    /// The same as YAML.
     Yaml,
 }
 
-/// The process's exit code. An error is printed with what caused it, one line each.
-pub(super) fn exit_code(done: anyhow::Result<Exit>) -> ExitCode {
+/// The process's exit code. Prints an error with its causes, one line each.
+pub(super) fn exit_code(done: Done) -> ExitCode {
     match done {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::Findings) => ExitCode::from(1),
@@ -39,21 +48,20 @@ pub(super) fn exit_code(done: anyhow::Result<Exit>) -> ExitCode {
         Err(error) => {
             let style = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
             let mut text = format!("{style}error{style:#}: {error}\n");
-            // Some errors say in their own text what caused them.
+            // Some errors have their causes in their own text.
             for cause in error.chain().skip(1).map(ToString::to_string) {
                 if !text.contains(&cause) {
                     text.push_str(&format!("  because {cause}\n"));
                 }
             }
-            // Nobody is left to tell if standard error is closed.
-            anstream::stderr().lock().write_all(text.as_bytes()).ok();
+            to_stderr(&text);
             ExitCode::from(2)
         }
     }
 }
 
-/// Prints to standard output; colour codes only where a terminal wants them. A reader that has
-/// gone away (`| head`) is no error.
+/// Prints to standard output, with colours only on a terminal. A reader that has gone away
+/// (`| head`) is no error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match anstream::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -61,15 +69,22 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a value for programs.
-pub(super) fn print_value(format: Format, value: &impl Serialize) -> anyhow::Result<()> {
-    match format {
-        Format::Json => print(&(serde_json::to_string_pretty(value)? + "\n")),
-        Format::Yaml | Format::Table => print(&serde_saphyr::to_string(value)?),
+impl OutputArgs {
+    /// Prints an answer: `text` for people, the same as a value for programs.
+    pub(super) fn print(
+        self,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        print(&match self.format {
+            Format::Table => text(),
+            Format::Json => serde_json::to_string_pretty(value)? + "\n",
+            Format::Yaml => serde_saphyr::to_string(value)?,
+        })
     }
 }
 
-/// A table without lines, as `kubectl` has it; without a header if that is empty.
+/// A table without lines, as `kubectl` prints it; without a header if `header` is empty.
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
@@ -81,7 +96,7 @@ pub(super) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A table's text, indented, without blanks at the ends of lines.
+/// A table's text: indented, lines without trailing blanks.
 pub(super) fn indented(table: &Table) -> String {
     table
         .lines()
@@ -89,17 +104,23 @@ pub(super) fn indented(table: &Table) -> String {
         .collect()
 }
 
-/// How good a thing is, for its colour.
+/// A number of things: `1 file`, `2 files`.
+pub(super) fn plural(count: usize, noun: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{end}")
+}
+
+/// In green.
 pub(super) fn good(text: &str) -> String {
     coloured(AnsiColor::Green, text)
 }
 
-/// The same for a bad thing.
+/// In red.
 pub(super) fn bad(text: &str) -> String {
     coloured(AnsiColor::Red, text)
 }
 
-/// The same for one that nobody can tell.
+/// In yellow.
 pub(super) fn unclear(text: &str) -> String {
     coloured(AnsiColor::Yellow, text)
 }
@@ -109,10 +130,13 @@ fn coloured(colour: AnsiColor, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Something to know, on standard error.
+/// Prints a remark to standard error.
 pub(super) fn note(text: &str) {
     let style = Style::new().bold();
-    let line = format!("{style}note{style:#}: {text}\n");
-    // Nobody is left to tell if standard error is closed.
-    anstream::stderr().lock().write_all(line.as_bytes()).ok();
+    to_stderr(&format!("{style}note{style:#}: {text}\n"));
+}
+
+fn to_stderr(text: &str) {
+    // When standard error is closed there is no other place to report it.
+    anstream::stderr().lock().write_all(text.as_bytes()).ok();
 }

@@ -1,42 +1,46 @@
-//! `meshgate render`: what registers meshgate with a cluster, printed, with no cluster at all.
+//! `meshgate render`: prints the registration, from a configuration alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use meshgate_core::render::{
+    self, Client, FailurePolicy, MirrorForm, Rendered, Settings, static_manifests,
+};
 use serde_json::{Value, json};
 
 use crate::certs::chain;
-use crate::controllers::args::WebhookUrl;
-use crate::injector::Injectors;
-use crate::render::{self, Client, Enforcement, FailurePolicy, MirrorForm, Rendered, Settings};
+use crate::controllers::args::{EnforcementArg, WebhookUrl};
 
 use super::install_namespace::InstallNamespace;
-use super::output::{self, Exit};
-use super::{Done, configuration};
+use super::output::{self, Done, Exit};
+use super::sources;
 
-/// What is printed.
+/// The object to print.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples, in a clone of the project:
   meshgate render registration --config examples/cluster/meshgate.yaml \\
     --service meshgate-system/meshgate
   meshgate render policy | kubectl apply --server-side --dry-run=server -f -
 
-Notes about what was rendered go to standard error.")]
+Notes about the rendered objects go to standard error.")]
 pub(super) enum Form {
-    /// The webhook configurations and the mirror of annotations of namespaces
+    /// The webhook configurations, their guard and the mirror of namespace annotations
     ///
-    /// In the order in which they are to be written: the empty ClusterRole that owns the rest, the
-    /// mirror if an injector reads annotations of namespaces, the guard, the configurations.
-    /// meshgate writes them itself in a cluster: this shows who would be asked about, and who not.
+    /// Objects are in the order in which they must be written: the empty ClusterRole that owns the
+    /// rest, the mirror if an injector reads annotations of namespaces, the guard, the webhook
+    /// configurations. In a cluster meshgate writes them itself. This command shows which pods the
+    /// webhooks select.
     Registration(RenderArgs),
-    /// The check as policies that the API server evaluates itself: one per injector
+    /// The check as policies that the API server evaluates itself, one per injector
     Policy(RenderArgs),
-    /// All of it as manifests for the API server's own disk, which nothing in the API can weaken
+    /// Everything as manifests on the API server's disk, which no API call can weaken
     ///
     /// For an API server with ManifestBasedAdmissionControlConfig (alpha in Kubernetes 1.36, on by
-    /// default in 1.37). Each admission plugin reads a folder of its own: documents name theirs, and
-    /// --into writes them there, with the file for --admission-control-config-file.
+    /// default in 1.37). Each admission plugin reads a directory of its own. A comment above each
+    /// document names its directory. --into writes the directories, and the file for
+    /// --admission-control-config-file.
     Static(StaticArgs),
 }
 
@@ -46,8 +50,8 @@ pub(super) struct StaticArgs {
     #[command(flatten)]
     render: RenderArgs,
 
-    /// Write a folder per admission plugin and the file that names them, instead of printing. Its
-    /// path on the machine of the API server must be the same
+    /// Write a directory per admission plugin and the file that names them, instead of printing. On
+    /// the API server's machine they must have the same path
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     into: Option<PathBuf>,
 }
@@ -55,71 +59,81 @@ pub(super) struct StaticArgs {
 /// Arguments of every form.
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArgs {
-    /// The Configuration: which injectors count [default: all presets]
+    /// The Configuration, which names the injectors [default: all presets]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Where the API server calls meshgate, without a path
+    /// Address at which the API server calls meshgate, without a path
     #[arg(long, value_name = "https://HOST:PORT", conflicts_with = "service")]
     webhook_url: Option<WebhookUrl>,
 
-    /// The Service by which the API server calls meshgate [default: meshgate in --namespace]
+    /// Service through which the API server calls meshgate [default: meshgate in --namespace]
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", value_parser = service)]
     service: Option<Client>,
 
-    /// PEM of the CAs that verify meshgate's certificate; meshgate fills it in by itself otherwise
+    /// PEM file of the CAs that verify meshgate's certificate [default: no caBundle; in a cluster
+    /// meshgate fills it in]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
     #[command(flatten)]
     install: InstallNamespace,
 
-    /// Who makes the guarantee: the webhooks, or policies in the API server with a gate that never
-    /// blocks
-    #[arg(long, value_enum, default_value = "webhook")]
+    /// What refuses a pod without its sidecar
+    #[arg(long, value_enum, value_name = "MECHANISM", default_value = "webhook")]
     enforcement: EnforcementArg,
 
-    /// How annotations of namespaces become labels: by a policy (Kubernetes 1.36 and later) or by a
-    /// webhook
-    #[arg(long, value_enum, default_value = "policy")]
-    mirror: MirrorArg,
+    /// What turns annotations of namespaces into labels: a MutatingAdmissionPolicy (Kubernetes 1.36
+    /// and later) or a webhook
+    #[arg(
+        long,
+        value_name = "MECHANISM",
+        default_value = "policy",
+        value_parser = one_of([("policy", MirrorForm::Policy), ("webhook", MirrorForm::Webhook)])
+    )]
+    mirror: MirrorForm,
 
-    /// What becomes of a pod that should be asked about when meshgate cannot be called
-    #[arg(long, value_enum, default_value = "fail")]
-    failure_policy: FailurePolicyArg,
+    /// What the API server does with a selected pod when it cannot call meshgate
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "fail",
+        value_parser = one_of([("fail", FailurePolicy::Fail), ("ignore", FailurePolicy::Ignore)])
+    )]
+    failure_policy: FailurePolicy,
 
-    /// A user that the guard lets change the registration; may be given more than once [default: the
+    /// User whom the guard allows to change the registration (repeatable) [default: the
     /// ServiceAccount meshgate-control in --namespace]
     #[arg(long = "writer", value_name = "USER")]
     writers: Vec<String>,
 
     /// YAML documents, or one List as JSON
-    #[arg(short, long, value_enum, default_value = "yaml")]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "yaml",
+        value_parser = one_of([("yaml", Output::Documents), ("json", Output::List)])
+    )]
     output: Output,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum EnforcementArg {
-    Webhook,
-    Policy,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum MirrorArg {
-    Policy,
-    Webhook,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum FailurePolicyArg {
-    Fail,
-    Ignore,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
-    Yaml,
-    Json,
+    /// In YAML.
+    Documents,
+    /// In JSON.
+    List,
+}
+
+/// Parses one of two words to its value.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    words: [(&'static str, T); 2],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.map(|(word, _)| word)).try_map(move |given| {
+        let found = words.iter().find(|(word, _)| *word == given);
+        found.map(|(_, value)| *value).ok_or("unknown value")
+    })
 }
 
 fn service(text: &str) -> Result<Client, String> {
@@ -142,10 +156,8 @@ pub(super) fn run(form: &Form) -> Done {
         Form::Registration(args) | Form::Policy(args) => args,
         Form::Static(args) => &args.render,
     };
-    let injectors = match &args.config {
-        Some(path) => configuration(path)?.1,
-        None => Injectors::all_presets()?,
-    };
+    let given = sources::configuration_of(args.config.as_deref())?;
+    let injectors = sources::or_presets(given)?;
     let settings = settings(args)?;
     let rendered = match form {
         Form::Registration(_) => render::registration(&injectors, &settings),
@@ -153,18 +165,16 @@ pub(super) fn run(form: &Form) -> Done {
             objects: render::policy::objects(&injectors, &settings),
             notes: Vec::new(),
         },
-        Form::Static(_) => match render::static_manifests::objects(&injectors, &settings) {
+        Form::Static(_) => match static_manifests::objects(&injectors, &settings) {
             Ok(rendered) => rendered,
             Err(problem) => bail!("{problem}; give it by --webhook-url"),
         },
     };
+    let objects = &rendered.objects;
     match form {
-        Form::Static(StaticArgs {
-            into: Some(directory),
-            ..
-        }) => write(&rendered, directory)?,
-        Form::Static(_) => print(&rendered, true, args.output)?,
-        Form::Registration(_) | Form::Policy(_) => print(&rendered, false, args.output)?,
+        Form::Static(StaticArgs { into: Some(to), .. }) => write(objects, to)?,
+        Form::Static(_) => print(objects, args.output, static_manifests::folder)?,
+        Form::Registration(_) | Form::Policy(_) => print(objects, args.output, |_| None)?,
     }
     for note in &rendered.notes {
         output::note(&note.to_string());
@@ -172,30 +182,26 @@ pub(super) fn run(form: &Form) -> Done {
     Ok(Exit::Fine)
 }
 
-/// A file per folder, and the one that names the folders.
-fn write(rendered: &Rendered, directory: &Path) -> anyhow::Result<()> {
-    let root = std::path::absolute(directory)?;
+/// Writes a file per directory, and the one that names the directories.
+fn write(objects: &[Value], root: &Path) -> anyhow::Result<()> {
+    let root = std::path::absolute(root)?;
     let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
-    for object in &rendered.objects {
-        let Some(folder) = render::static_manifests::folder(object) else {
-            continue;
-        };
-        let text = files
-            .entry(root.join(folder).join("meshgate.yaml"))
-            .or_default();
-        text.push_str(&format!("---\n{}", yaml(object)?));
+    for object in objects {
+        if let Some(folder) = static_manifests::folder(object) {
+            let file = files.entry(root.join(folder).join("meshgate.yaml"));
+            file.or_default()
+                .push_str(&format!("---\n{}", yaml(object)?));
+        }
     }
-    // The plugins want their folders to exist, even those that stay empty.
-    for folder in render::static_manifests::folders() {
+    // Each plugin wants its directory to exist, even an empty one.
+    for folder in static_manifests::folders() {
         let path = root.join(folder);
         std::fs::create_dir_all(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;
     }
-    let configuration = render::static_manifests::admission_configuration(&root.display().to_string());
-    files.insert(
-        root.join("admission-configuration.yaml"),
-        yaml(&configuration)?,
-    );
+    let configuration = static_manifests::admission_configuration(&root.display().to_string());
+    let file = root.join("admission-configuration.yaml");
+    files.insert(file, yaml(&configuration)?);
     for (path, text) in files {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -203,69 +209,58 @@ fn write(rendered: &Rendered, directory: &Path) -> anyhow::Result<()> {
 }
 
 fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
+    let namespace = &args.install.namespace;
     let client = match (&args.webhook_url, &args.service) {
         (Some(url), _) => Client::Url(url.to_string()),
         (None, Some(service)) => service.clone(),
         (None, None) => Client::Service {
-            namespace: args.install.namespace.clone(),
+            namespace: namespace.clone(),
             name: "meshgate".to_owned(),
             port: 443,
         },
     };
-    let read = |path: &PathBuf| {
-        let name = path.display();
-        let pem =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))?;
-        chain::read(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
-        anyhow::Ok(pem)
-    };
-    let writers = if args.writers.is_empty() {
-        vec![format!(
-            "system:serviceaccount:{}:meshgate-control",
-            args.install.namespace
-        )]
-    } else {
-        args.writers.clone()
+    let writers = match args.writers.as_slice() {
+        [] => vec![format!(
+            "system:serviceaccount:{namespace}:meshgate-control"
+        )],
+        writers => writers.to_vec(),
     };
     Ok(Settings {
-        ca_bundle: args.ca.as_ref().map(read).transpose()?,
-        failure_policy: match args.failure_policy {
-            FailurePolicyArg::Fail => FailurePolicy::Fail,
-            FailurePolicyArg::Ignore => FailurePolicy::Ignore,
-        },
-        enforcement: match args.enforcement {
-            EnforcementArg::Webhook => Enforcement::Webhook,
-            EnforcementArg::Policy => Enforcement::Policy,
-        },
-        mirror: match args.mirror {
-            MirrorArg::Policy => MirrorForm::Policy,
-            MirrorArg::Webhook => MirrorForm::Webhook,
-        },
+        ca_bundle: args.ca.as_deref().map(ca_bundle).transpose()?,
+        failure_policy: args.failure_policy,
+        enforcement: args.enforcement.into(),
+        mirror: args.mirror,
         writers,
-        ..Settings::new(client, &args.install.namespace)
+        ..Settings::new(client, namespace)
     })
 }
 
-fn print(rendered: &Rendered, is_static: bool, form: Output) -> anyhow::Result<()> {
-    let Output::Yaml = form else {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered.objects});
+fn ca_bundle(path: &Path) -> anyhow::Result<String> {
+    let name = path.display();
+    let pem = std::fs::read_to_string(path).with_context(|| format!("cannot read --ca {name}"))?;
+    chain::read(pem.as_bytes()).with_context(|| format!("cannot use --ca {name}"))?;
+    Ok(pem)
+}
+
+/// Prints the objects, each below a comment that names its directory if it has one.
+fn print(
+    objects: &[Value],
+    output: Output,
+    folder: fn(&Value) -> Option<&'static str>,
+) -> anyhow::Result<()> {
+    if output == Output::List {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         return output::print(&(serde_json::to_string_pretty(&list)? + "\n"));
-    };
-    for object in &rendered.objects {
-        let folder = if is_static {
-            render::static_manifests::folder(object)
-        } else {
-            None
-        };
-        let comment = folder
-            .map(|folder| format!("# {folder}/\n"))
-            .unwrap_or_default();
+    }
+    for object in objects {
+        let comment = folder(object).map(|folder| format!("# {folder}/\n"));
+        let comment = comment.unwrap_or_default();
         output::print(&format!("---\n{comment}{}", yaml(object)?))?;
     }
     Ok(())
 }
 
-/// Long conditions are folded at blanks.
+/// Folds long conditions at blanks.
 fn yaml(object: &Value) -> anyhow::Result<String> {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: 110 };
     Ok(serde_saphyr::to_string_with_options(object, options)?)

@@ -1,5 +1,5 @@
-//! Where each injector is, worked out once per change of webhook configurations and not once per
-//! review. PURE, as the store whose part it is.
+//! Where each injector is: computed once per change of webhook configurations and not once per
+//! review. PURE, as the store.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::readiness::installation::{self, Client, Installation, Known};
 #[derive(Debug, Default)]
 pub(super) struct Located {
     /// Of a profile without instances.
-    pub(super) single: Option<Place>,
+    pub(super) single: Option<Location>,
     /// Of a profile with instances: those that are known by name, and `default`.
-    pub(super) instances: BTreeMap<String, Place>,
+    pub(super) instances: BTreeMap<String, Location>,
 }
 
 /// Where one instance is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// What the webhook configurations say.
     pub(super) installation: Installation,
     /// `host:port` to probe; empty if it is not installed.
@@ -31,31 +31,30 @@ impl Located {
         webhooks: Known<'_>,
         services: &BTreeMap<ServiceName, String>,
     ) -> Self {
-        let place = |instance| Place::of(profile, instance, webhooks, services);
+        let at = |instance| Location::of(profile, instance, webhooks, services);
         let Some(instances) = &profile.instances else {
             return Self {
-                single: Some(place(None)),
+                single: Some(at(None)),
                 instances: BTreeMap::new(),
             };
         };
         let mut names = installation::instances(instances, webhooks);
         names.push(DEFAULT_INSTANCE);
-        let places = names
+        let all = names
             .into_iter()
-            .map(|name| (name.to_owned(), place(Some(name))));
+            .map(|name| (name.to_owned(), at(Some(name))));
         Self {
             single: None,
-            instances: places.collect(),
+            instances: all.collect(),
         }
     }
 
-    /// All places.
-    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Location> {
         self.single.iter().chain(self.instances.values())
     }
 
-    /// The place of an instance that is known by name, or of a profile without instances.
-    pub(super) fn place(&self, instance: Option<&str>) -> Option<&Place> {
+    /// The location of an instance that is known by name, or of a profile without instances.
+    pub(super) fn at(&self, instance: Option<&str>) -> Option<&Location> {
         match instance {
             None => self.single.as_ref(),
             Some(name) => self.instances.get(name),
@@ -63,7 +62,7 @@ impl Located {
     }
 }
 
-impl Place {
+impl Location {
     fn of(
         profile: &Profile,
         instance: Option<&str>,

@@ -1,14 +1,12 @@
 //! The cluster view: events in, answers out.
 //!
-//! One view, fed by a source: `folder` reads files for `serve --standalone`; a watch of an API
+//! One view, fed by a source: `manifest::dir` reads files for `serve --standalone`; a watch of an API
 //! server feeds the same [`store::Store`] in the same way. Knows nothing of HTTP.
 
-pub mod folder;
 pub mod freshness;
-mod glass;
-pub mod live;
 mod located;
 pub mod manifest;
+pub mod namespace_lookup;
 pub mod object;
 pub mod probe;
 pub mod report;
@@ -23,7 +21,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use self::freshness::Freshness;
 use self::store::Store;
 
-/// The view that everybody shares.
+/// The view that all requests share.
 ///
 /// Deciding is synchronous and takes microseconds: a read guard around it is simpler than a copy
 /// of the cluster per event. The guard never crosses an await (linted).
@@ -35,8 +33,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A view that has read nothing yet: until [`Cluster::mark_synced`] is called, requirements cannot
-    /// be told (case 60).
+    /// A view that has read nothing yet: requirements are unknown until [`Cluster::mark_synced`] (case 60).
     pub fn new(store: Store) -> Self {
         Self {
             store: RwLock::new(store),
@@ -50,14 +47,14 @@ impl Cluster {
         self.store.read()
     }
 
-    /// Changes the state and works out what depends on it.
+    /// Changes the state and computes what depends on it.
     pub fn update(&self, change: impl FnOnce(&mut Store)) {
         let mut store = self.store.write();
         change(&mut store);
         store.settle();
     }
 
-    /// Puts another state in place of this one; what probes found stays.
+    /// Replaces the state, except for the results of probes.
     pub fn replace(&self, mut new: Store) {
         let mut store = self.store.write();
         new.keep_probes_of(&mut store);
@@ -67,18 +64,16 @@ impl Cluster {
         drop(before);
     }
 
-    /// Says that everything was listed once.
     pub fn mark_synced(&self) {
         self.synced.store(true, Ordering::Release);
     }
 
-    /// Whether everything was listed once. Never falls back: a source that is lost leaves a view
-    /// that is old, and old is better than none (case 61).
+    /// Whether everything was listed once. Stays true if the source is lost: an old view is better than none
+    /// (case 61).
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// How old it is.
     pub fn freshness(&self) -> &Freshness {
         &self.freshness
     }

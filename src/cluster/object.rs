@@ -1,4 +1,6 @@
-//! Objects of the cluster, and what the view keeps of them. PURE, as the store.
+//! Objects of the cluster, and the part of them that the view keeps. PURE, as the store.
+
+use serde::{Deserialize, Deserializer};
 
 use crate::injector::keys::Keys;
 use crate::injector::profile::ServiceName;
@@ -9,38 +11,28 @@ use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry}
 use super::slim;
 use crate::break_glass;
 
-/// One object of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
-    /// A Namespace.
     Namespace(slim::Namespace),
-    /// A Service.
     Service(slim::Service),
-    /// An EndpointSlice.
     EndpointSlice(slim::EndpointSlice),
-    /// A Node.
     Node(slim::Node),
-    /// A MutatingWebhookConfiguration.
     Webhooks(slim::MutatingWebhookConfiguration),
 }
 
 /// The kinds of [`Object`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Namespace.
     Namespace,
-    /// Service.
     Service,
-    /// EndpointSlice.
     EndpointSlice,
-    /// Node.
     Node,
     /// MutatingWebhookConfiguration.
     Webhooks,
 }
 
 impl Kind {
-    /// All of them, in the order of their discriminants.
+    /// In the order of their discriminants.
     pub const ALL: [Self; 5] = [
         Self::Namespace,
         Self::Service,
@@ -70,73 +62,103 @@ impl Kind {
             Self::Webhooks => "MutatingWebhookConfiguration",
         }
     }
+
+    /// As `apiVersion:` spells it.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::Namespace | Self::Service | Self::Node => "v1",
+            Self::EndpointSlice => "discovery.k8s.io/v1",
+            Self::Webhooks => "admissionregistration.k8s.io/v1",
+        }
+    }
 }
 
-/// What makes an object this one: kind, namespace (empty if cluster-scoped), name.
-pub type ObjectId = (Kind, String, String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    pub kind: Kind,
+    /// Empty if cluster-scoped.
+    pub namespace: String,
+    pub name: String,
+}
+
+impl ObjectId {
+    pub(super) fn cluster_scoped(kind: Kind, name: &str) -> Self {
+        Self::namespaced(kind, "", name)
+    }
+
+    pub(super) fn namespaced(kind: Kind, namespace: &str, name: &str) -> Self {
+        Self {
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
 
 impl Object {
+    /// Reads an object of a kind.
+    ///
+    /// # Errors
+    /// It is not what the kind looks like.
+    pub fn deserialize<'de, D: Deserializer<'de>>(kind: Kind, from: D) -> Result<Self, D::Error> {
+        Ok(match kind {
+            Kind::Namespace => Self::Namespace(Deserialize::deserialize(from)?),
+            Kind::Service => Self::Service(Deserialize::deserialize(from)?),
+            Kind::EndpointSlice => Self::EndpointSlice(Deserialize::deserialize(from)?),
+            Kind::Node => Self::Node(Deserialize::deserialize(from)?),
+            Kind::Webhooks => Self::Webhooks(Deserialize::deserialize(from)?),
+        })
+    }
+
     /// Reads an object of a kind, as the API server writes it.
     ///
     /// # Errors
     /// It is not what the kind looks like.
     pub fn from_json(kind: Kind, json: &str) -> Result<Self, serde_json::Error> {
-        match kind {
-            Kind::Namespace => serde_json::from_str(json).map(Self::Namespace),
-            Kind::Service => serde_json::from_str(json).map(Self::Service),
-            Kind::EndpointSlice => serde_json::from_str(json).map(Self::EndpointSlice),
-            Kind::Node => serde_json::from_str(json).map(Self::Node),
-            Kind::Webhooks => serde_json::from_str(json).map(Self::Webhooks),
-        }
+        let mut json = serde_json::Deserializer::from_str(json);
+        let object = Self::deserialize(kind, &mut json)?;
+        json.end().map(|()| object)
     }
 
-    /// The same without the labels and annotations that nobody reads: a list of thousands is
+    /// The same without the labels and annotations that meshgate does not read: a list of thousands is
     /// held until its last page is there.
+    #[must_use]
     pub fn pruned(mut self, keys: &Keys) -> Self {
-        let (metadata, labels): (_, fn(&str) -> bool) = match &mut self {
-            Self::Namespace(namespace) => {
-                let slim::Metadata {
-                    labels,
-                    annotations,
-                    ..
-                } = &mut namespace.metadata;
-                labels.retain(|key, _| keys.slot(Place::NamespaceLabel, key).is_some());
-                annotations.retain(|key, _| keys.slot(Place::NamespaceAnnotation, key).is_some());
-                return self;
-            }
-            Self::EndpointSlice(slice) => (&mut slice.metadata, |key| {
-                key == SERVICE_NAME || key == MANAGED_BY
-            }),
-            Self::Service(service) => (&mut service.metadata, |_| false),
-            Self::Node(node) => (&mut node.metadata, |_| false),
-            // Revisions and tags; and on ours, whether the glass is broken.
-            Self::Webhooks(webhooks) => {
-                let annotations = &mut webhooks.metadata.annotations;
-                annotations.retain(|key, _| key == break_glass::ANNOTATION);
-                return self;
-            }
+        let (kind, metadata) = match &mut self {
+            Self::Namespace(namespace) => (Kind::Namespace, &mut namespace.metadata),
+            Self::Service(service) => (Kind::Service, &mut service.metadata),
+            Self::EndpointSlice(slice) => (Kind::EndpointSlice, &mut slice.metadata),
+            Self::Node(node) => (Kind::Node, &mut node.metadata),
+            Self::Webhooks(webhooks) => (Kind::Webhooks, &mut webhooks.metadata),
         };
-        metadata.labels.retain(|key, _| labels(key));
-        metadata.annotations.clear();
+        metadata.labels.retain(|key, _| match kind {
+            Kind::Namespace => keys.slot(Place::NamespaceLabel, key).is_some(),
+            Kind::EndpointSlice => key == SERVICE_NAME || key == MANAGED_BY,
+            // Revisions and tags.
+            Kind::Webhooks => true,
+            Kind::Service | Kind::Node => false,
+        });
+        metadata.annotations.retain(|key, _| match kind {
+            Kind::Namespace => keys.slot(Place::NamespaceAnnotation, key).is_some(),
+            Kind::Webhooks => key == break_glass::ANNOTATION,
+            Kind::Service | Kind::EndpointSlice | Kind::Node => false,
+        });
         self
     }
 
-    /// Its kind, namespace and name.
     pub fn id(&self) -> ObjectId {
-        let (kind, metadata) = match self {
-            Self::Namespace(namespace) => (Kind::Namespace, &namespace.metadata),
-            Self::Service(service) => (Kind::Service, &service.metadata),
-            Self::EndpointSlice(slice) => (Kind::EndpointSlice, &slice.metadata),
-            Self::Node(node) => (Kind::Node, &node.metadata),
-            Self::Webhooks(webhooks) => (Kind::Webhooks, &webhooks.metadata),
+        let namespaced = |kind, metadata: &slim::Metadata| {
+            ObjectId::namespaced(kind, &metadata.namespace, &metadata.name)
         };
-        let namespaced = matches!(kind, Kind::Service | Kind::EndpointSlice);
-        let namespace = if namespaced {
-            metadata.namespace.clone()
-        } else {
-            String::new()
-        };
-        (kind, namespace, metadata.name.clone())
+        let cluster_scoped =
+            |kind, metadata: &slim::Metadata| ObjectId::cluster_scoped(kind, &metadata.name);
+        match self {
+            Self::Namespace(namespace) => cluster_scoped(Kind::Namespace, &namespace.metadata),
+            Self::Service(service) => namespaced(Kind::Service, &service.metadata),
+            Self::EndpointSlice(slice) => namespaced(Kind::EndpointSlice, &slice.metadata),
+            Self::Node(node) => cluster_scoped(Kind::Node, &node.metadata),
+            Self::Webhooks(webhooks) => cluster_scoped(Kind::Webhooks, &webhooks.metadata),
+        }
     }
 }
 
@@ -145,7 +167,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label of a slice that names its controller.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// What is kept of a slice, with the Service that it belongs to; `None` if it names none.
+/// The view's part of a slice, with its Service; `None` if it names none.
 pub(super) fn slice(slice: slim::EndpointSlice) -> Option<(ServiceName, Slice)> {
     let slim::Metadata {
         namespace,
@@ -179,7 +201,7 @@ fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
     }
 }
 
-/// What is kept of a webhook configuration, with its name.
+/// The view's part of a webhook configuration, with its name.
 pub(super) fn webhooks(
     configuration: slim::MutatingWebhookConfiguration,
 ) -> (String, WebhookConfiguration) {

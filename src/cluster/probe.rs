@@ -1,7 +1,7 @@
 //! Probes of injectors that have no slices and never will: behind a URL or an ExternalName
 //! Service (case 48).
 //!
-//! A probe is a TCP connection. It shows that somebody listens, no more; the check decides.
+//! A probe is a TCP connection. It shows that the port is open, no more; the check decides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

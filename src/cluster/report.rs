@@ -1,4 +1,4 @@
-//! What start-up lines, `explain` and metrics say of the cluster. PURE, as the store.
+//! Answers for start-up lines, `explain` and metrics. PURE, as the store.
 
 use crate::injector::Injector;
 use crate::injector::profile::ReadinessSource;
@@ -6,63 +6,46 @@ use crate::injector::profile::{DEFAULT_INSTANCE, ServiceName};
 use crate::readiness::Readiness;
 use crate::readiness::endpoints::{Nodes, Slice};
 
-use super::located::Place;
+use super::located::{Located, Location};
 use super::object::Kind;
 use super::store::Store;
 
 /// One injector, or one instance of it, as it is now.
 #[derive(Debug, Clone)]
 pub struct State<'s> {
-    /// The injector.
     pub injector: &'s Injector,
     /// The instance, for profiles that have them.
     pub instance: Option<&'s str>,
-    /// Whether it can be tried.
     pub readiness: Readiness<'s>,
 }
 
 impl Store {
-    /// Every injector that is looked at, with each instance that is known by name.
+    /// Every injector whose state counts, with each instance that is known by name.
     pub fn states(&self) -> Vec<State<'_>> {
         let mut states = Vec::new();
         for (number, injector) in self.injectors().iter().enumerate() {
             let Some(located) = self.located(number).filter(|_| injector.is_looked_at()) else {
                 continue;
             };
-            let state = |instance: Option<&'_ str>| {
-                located
-                    .place(instance)
-                    .map(|place| self.readiness_at(injector, place))
+            let state = |instance, readiness| State {
+                injector,
+                instance,
+                readiness,
             };
-            if let Some(readiness) = state(None) {
-                states.push(State {
-                    injector,
-                    instance: None,
-                    readiness,
-                });
+            if let Some(single) = &located.single {
+                states.push(state(None, self.readiness_at(injector, single)));
                 continue;
             }
             let before = states.len();
-            for name in located.instances.keys().map(String::as_str) {
-                match state(Some(name)) {
-                    // `default` is looked up although nobody may carry it.
-                    None | Some(Readiness::NoInstance) => {}
-                    Some(readiness) => {
-                        states.push(State {
-                            injector,
-                            instance: Some(name),
-                            readiness,
-                        });
-                    }
+            for (name, location) in &located.instances {
+                let readiness = self.readiness_at(injector, location);
+                // `default` is looked up even if no webhook configuration carries it.
+                if !matches!(readiness, Readiness::NoInstance) {
+                    states.push(state(Some(name.as_str()), readiness));
                 }
             }
             if states.len() == before {
-                let readiness = Readiness::NotInstalled;
-                states.push(State {
-                    injector,
-                    instance: Some(DEFAULT_INSTANCE),
-                    readiness,
-                });
+                states.push(state(Some(DEFAULT_INSTANCE), Readiness::NotInstalled));
             }
         }
         states
@@ -70,29 +53,22 @@ impl Store {
 
     /// `host:port` of every injector whose profile wants a probe.
     pub fn probe_targets(&self) -> impl Iterator<Item = &str> {
-        let wants_probe = |injector: &Injector| {
-            injector.is_looked_at() && injector.profile.readiness == ReadinessSource::Probe
-        };
-        let numbers = self
-            .injectors()
-            .iter()
-            .enumerate()
-            .filter(move |(_, i)| wants_probe(i));
-        let places = numbers.filter_map(|(number, _)| self.located(number));
-        let targets = places
-            .flat_map(|l| l.places())
-            .map(|place| place.target.as_str());
+        let probed = self.injectors().iter().enumerate().filter(|(_, one)| {
+            one.is_looked_at() && one.profile.readiness == ReadinessSource::Probe
+        });
+        let located = probed.filter_map(|(number, _)| self.located(number));
+        let targets = located.flat_map(|located| located.all().map(|at| at.target.as_str()));
         targets.filter(|target| !target.is_empty())
     }
 
     /// Names of injectors whose webhook entries name several Services, none of them the
     /// profile's own.
     pub fn ambiguous(&self) -> impl Iterator<Item = &str> {
-        let numbers = self.injectors().iter().enumerate().filter(|(number, _)| {
-            self.located(*number)
-                .is_some_and(|l| l.places().any(Place::is_ambiguous))
-        });
-        numbers.map(|(_, injector)| injector.profile.name.as_str())
+        let is_ambiguous = |located: &Located| located.all().any(Location::is_ambiguous);
+        let injectors = self.injectors().iter().enumerate();
+        injectors
+            .filter(move |(number, _)| self.located(*number).is_some_and(is_ambiguous))
+            .map(|(_, injector)| injector.profile.name.as_str())
     }
 
     /// Whether injectors without a webhook configuration count as not installed.
@@ -106,7 +82,6 @@ impl Store {
         slices.map(|(name, slice)| (name.as_str(), slice))
     }
 
-    /// How many objects of each kind there are.
     pub fn counts(&self) -> [(Kind, usize); 5] {
         [
             (Kind::Namespace, self.namespaces.len()),
@@ -117,7 +92,6 @@ impl Store {
         ]
     }
 
-    /// The nodes.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }

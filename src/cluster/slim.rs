@@ -10,19 +10,15 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
 }
 
-/// `metadata`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Metadata {
-    /// Name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     /// Namespace, empty for cluster-scoped objects.
     #[serde(default, deserialize_with = "or_default")]
     pub namespace: String,
-    /// Labels.
     #[serde(default, deserialize_with = "or_default")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     #[serde(default, deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -37,9 +33,7 @@ pub struct Namespace {
 /// v1 `Service`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Service {
-    /// Metadata.
     pub metadata: Metadata,
-    /// Spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: ServiceSpec,
 }
@@ -62,7 +56,7 @@ pub struct EndpointSlice {
     /// `IPv4`, `IPv6` or `FQDN`.
     #[serde(default, deserialize_with = "or_default")]
     pub address_type: String,
-    /// The API gives `null` for a Service scaled to zero (case 41).
+    /// The API server gives `null` for a Service scaled to zero (case 41).
     #[serde(default, deserialize_with = "or_default")]
     pub endpoints: Vec<Endpoint>,
 }
@@ -71,17 +65,12 @@ pub struct EndpointSlice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
-    /// Addresses.
     #[serde(default, deserialize_with = "or_default")]
     pub addresses: Vec<String>,
-    /// Conditions.
     #[serde(default, deserialize_with = "or_default")]
     pub conditions: Conditions,
     /// The pod behind it.
-    #[serde(default)]
     pub target_ref: Option<TargetRef>,
-    /// Its node.
-    #[serde(default)]
     pub node_name: Option<String>,
 }
 
@@ -89,23 +78,18 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Conditions {
     /// Missing means ready.
-    #[serde(default)]
     pub ready: Option<bool>,
     /// Missing means serving.
-    #[serde(default)]
     pub serving: Option<bool>,
     /// Missing means not terminating.
-    #[serde(default)]
     pub terminating: Option<bool>,
 }
 
 /// `targetRef` of an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct TargetRef {
-    /// Namespace.
     #[serde(default, deserialize_with = "or_default")]
     pub namespace: String,
-    /// Name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
 }
@@ -113,9 +97,7 @@ pub struct TargetRef {
 /// v1 `Node`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Node {
-    /// Metadata.
     pub metadata: Metadata,
-    /// Spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: NodeSpec,
     /// Status.
@@ -126,7 +108,6 @@ pub struct Node {
 /// `spec` of a Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct NodeSpec {
-    /// Taints.
     #[serde(default, deserialize_with = "or_default")]
     pub taints: Vec<Taint>,
 }
@@ -134,7 +115,6 @@ pub struct NodeSpec {
 /// One taint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Taint {
-    /// Its key.
     #[serde(default, deserialize_with = "or_default")]
     pub key: String,
 }
@@ -142,7 +122,6 @@ pub struct Taint {
 /// `status` of a Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct NodeStatus {
-    /// Conditions.
     #[serde(default, deserialize_with = "or_default")]
     pub conditions: Vec<NodeCondition>,
 }
@@ -179,7 +158,6 @@ impl Node {
 pub struct MutatingWebhookConfiguration {
     /// Metadata; revisions and tags are labels.
     pub metadata: Metadata,
-    /// Entries.
     #[serde(default, deserialize_with = "or_default")]
     pub webhooks: Vec<Webhook>,
 }
@@ -188,7 +166,6 @@ pub struct MutatingWebhookConfiguration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
-    /// Its name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     /// How it is called.
@@ -200,24 +177,18 @@ pub struct Webhook {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ClientConfig {
     /// A URL, or …
-    #[serde(default)]
     pub url: Option<String>,
     /// … a Service.
-    #[serde(default)]
     pub service: Option<ServiceReference>,
 }
 
 /// A Service as a webhook entry names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ServiceReference {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
     /// Path; `/` if missing.
-    #[serde(default)]
     pub path: Option<String>,
     /// Port; 443 if missing.
-    #[serde(default)]
     pub port: Option<u16>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::break_glass::Note;
+use crate::break_glass::{self, Note};
 use crate::injector::profile::ReadinessSource;
 use crate::injector::profile::ServiceName;
 use crate::injector::{Injector, Injectors};
@@ -18,12 +18,10 @@ use crate::readiness::installation::{self, Client, Installation, Known, WebhookC
 use crate::readiness::{Looked, Readiness};
 use crate::view::namespace::NamespaceView;
 
-use super::glass::Glass;
-use super::located::{Located, Place};
+use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId};
 use super::slim;
 
-/// The state of the cluster.
 #[derive(Debug)]
 pub struct Store {
     injectors: Arc<Injectors>,
@@ -36,13 +34,14 @@ pub struct Store {
     pub(super) nodes: Nodes,
     pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
     probes: HashMap<String, Result<(), String>>,
-    glass: Glass,
-    /// Whether what is not here is not there.
+    /// Why enforcement is suspended, as our own configuration says it.
+    suspension: Option<Note>,
+    /// Whether a webhook configuration that is not here does not exist.
     is_whole: bool,
     derived: Derived,
 }
 
-/// What is worked out once per change and not once per review.
+/// Computed once per change and not once per review.
 #[derive(Debug, Default)]
 struct Derived {
     tallies: HashMap<ServiceName, Tally>,
@@ -56,6 +55,16 @@ struct Derived {
 impl Store {
     /// An empty cluster.
     pub fn new(injectors: Arc<Injectors>) -> Self {
+        Self::empty(injectors, false)
+    }
+
+    /// A cluster that will be listed as a whole: no webhook configuration then means that there is none,
+    /// and not that it was not written down.
+    pub fn of_whole(injectors: Arc<Injectors>) -> Self {
+        Self::empty(injectors, true)
+    }
+
+    fn empty(injectors: Arc<Injectors>, is_whole: bool) -> Self {
         let mut store = Self {
             injectors,
             namespaces: HashMap::new(),
@@ -65,23 +74,13 @@ impl Store {
             nodes: Nodes::default(),
             webhooks: BTreeMap::new(),
             probes: HashMap::new(),
-            glass: Glass::default(),
-            is_whole: false,
+            suspension: None,
+            is_whole,
             derived: Derived {
                 webhooks_changed: true,
                 ..Derived::default()
             },
         };
-        store.settle();
-        store
-    }
-
-    /// A cluster that is going to be listed as a whole: no webhook configuration then means that
-    /// there is none, and not that nobody wrote one down.
-    pub fn of_whole(injectors: Arc<Injectors>) -> Self {
-        let mut store = Self::new(injectors);
-        store.is_whole = true;
-        store.derived.webhooks_changed = true;
         store.settle();
         store
     }
@@ -117,7 +116,13 @@ impl Store {
                 self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
             }
             Object::Webhooks(configuration) => {
-                self.glass.see(&configuration.metadata);
+                if configuration.metadata.name == break_glass::SEEN_ON {
+                    let text = configuration
+                        .metadata
+                        .annotations
+                        .get(break_glass::ANNOTATION);
+                    self.suspension = text.and_then(|text| Note::parse(text));
+                }
                 let (name, configuration) = object::webhooks(configuration);
                 self.webhooks.insert(name, configuration);
                 self.derived.webhooks_changed = true;
@@ -125,8 +130,13 @@ impl Store {
         }
     }
 
-    /// Takes an object away; nothing happens if it is not there.
-    pub fn delete(&mut self, (kind, namespace, name): ObjectId) {
+    /// Removes an object, if it is there.
+    pub fn delete(&mut self, id: ObjectId) {
+        let ObjectId {
+            kind,
+            namespace,
+            name,
+        } = id;
         match kind {
             Kind::Namespace => drop(self.namespaces.remove(&name)),
             Kind::Service => {
@@ -137,13 +147,15 @@ impl Store {
             Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
             Kind::Webhooks => {
                 self.webhooks.remove(&name);
-                self.glass.forget(&name);
+                if name == break_glass::SEEN_ON {
+                    self.suspension = None;
+                }
                 self.derived.webhooks_changed = true;
             }
         }
     }
 
-    /// Makes these the only objects of a kind: what a list says that begins a watch.
+    /// Makes these the only objects of a kind, as a new list says.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Object>) {
         let new: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
         for id in self.ids(kind).into_iter().filter(|id| !new.contains(id)) {
@@ -155,26 +167,22 @@ impl Store {
     }
 
     fn ids(&self, kind: Kind) -> Vec<ObjectId> {
-        let cluster_scoped = |name: &String| (kind, String::new(), name.clone());
+        let cluster_scoped = |name: &str| ObjectId::cluster_scoped(kind, name);
+        let namespaced = |namespace, name| ObjectId::namespaced(kind, namespace, name);
         match kind {
-            Kind::Namespace => self.namespaces.keys().map(cluster_scoped).collect(),
+            Kind::Namespace => self.namespaces.keys().map(|n| cluster_scoped(n)).collect(),
             Kind::Service => {
-                let id = |name: &ServiceName| (kind, name.namespace.clone(), name.name.clone());
-                self.services.keys().map(id).collect()
+                let names = self.services.keys();
+                names.map(|s| namespaced(&s.namespace, &s.name)).collect()
             }
             Kind::EndpointSlice => {
                 let slices = self.service_of_slice.keys();
                 slices
-                    .map(|(namespace, name)| (kind, namespace.clone(), name.clone()))
+                    .map(|(namespace, name)| namespaced(namespace, name))
                     .collect()
             }
-            Kind::Node => {
-                let names = self.nodes.names();
-                names
-                    .map(|name| (kind, String::new(), name.to_owned()))
-                    .collect()
-            }
-            Kind::Webhooks => self.webhooks.keys().map(cluster_scoped).collect(),
+            Kind::Node => self.nodes.names().map(cluster_scoped).collect(),
+            Kind::Webhooks => self.webhooks.keys().map(|n| cluster_scoped(n)).collect(),
         }
     }
 
@@ -206,35 +214,29 @@ impl Store {
         self.derived.stale_services.insert(service);
     }
 
-    /// Says what time it is, on which it depends whether broken glass still counts.
-    pub fn tick(&mut self, now: Timestamp) {
-        self.glass.tick(now);
+    /// Why and for which injectors enforcement is suspended at this time. The clock is read only if an
+    /// administrator suspended it at all.
+    pub fn suspension(&self, now: impl FnOnce() -> Timestamp) -> Option<&Note> {
+        let note = self.suspension.as_ref()?;
+        note.is_open(now()).then_some(note)
     }
 
-    /// The note of whoever lets pods pass for now, if somebody does. The view has no clock of its own:
-    /// nobody does before [`Store::tick`] was called.
-    pub fn broken_glass(&self) -> Option<&Note> {
-        self.glass.broken()
-    }
-
-    /// Notes how a probe of a target ended.
     pub fn probed(&mut self, target: &str, outcome: Result<(), String>) {
         self.probes.insert(target.to_owned(), outcome);
     }
 
-    /// Takes over what probes found for a state that this one follows.
+    /// Takes the results of probes over from the state that this one replaces.
     pub(super) fn keep_probes_of(&mut self, before: &mut Self) {
         self.probes = std::mem::take(&mut before.probes);
         self.forget_probes();
     }
 
-    /// Forgets what was found at targets that nobody wants probed any more.
     fn forget_probes(&mut self) {
         let wanted: HashSet<String> = self.probe_targets().map(str::to_owned).collect();
         self.probes.retain(|target, _| wanted.contains(target));
     }
 
-    /// Works out what depends on the objects that changed.
+    /// Computes what depends on the objects that changed.
     pub fn settle(&mut self) {
         if std::mem::take(&mut self.derived.nodes_changed) {
             self.derived
@@ -260,13 +262,12 @@ impl Store {
         }
     }
 
-    /// The webhook configurations, `None` if nothing is known of any.
+    /// `None` if no webhook configuration is known and the cluster was not listed as a whole.
     pub(super) fn known_webhooks(&self) -> Known<'_> {
         let is_known = self.is_whole || !self.webhooks.is_empty();
         is_known.then_some(&self.webhooks)
     }
 
-    /// The profiles that count here.
     pub fn injectors(&self) -> &Arc<Injectors> {
         &self.injectors
     }
@@ -276,7 +277,7 @@ impl Store {
         self.namespaces.get(name)
     }
 
-    /// The same for a namespace that was read elsewhere.
+    /// The same for a namespace that a look-up found.
     pub fn view<'n>(&self, namespace: &'n slim::Namespace) -> NamespaceView {
         let slim::Metadata {
             name,
@@ -296,9 +297,9 @@ impl Store {
         };
         let known = self
             .located(number)
-            .and_then(|located| located.place(instance));
+            .and_then(|located| located.at(instance));
         match known {
-            Some(place) => self.readiness_at(injector, place),
+            Some(location) => self.readiness_at(injector, location),
             None => self.readiness_of_unknown(injector, instance),
         }
     }
@@ -310,9 +311,9 @@ impl Store {
     pub(super) fn readiness_at<'s>(
         &'s self,
         injector: &'s Injector,
-        place: &'s Place,
+        location: &'s Location,
     ) -> Readiness<'s> {
-        let (service, client) = match &place.installation {
+        let (service, client) = match &location.installation {
             Installation::NotInstalled => return Readiness::NotInstalled,
             Installation::NoInstance => return Readiness::NoInstance,
             Installation::At {
@@ -325,21 +326,12 @@ impl Store {
                 self.endpoints(injector, Cow::Borrowed(service), client.as_ref())
             }
             ReadinessSource::Probe => {
-                let target = place.target.as_str();
-                match self.probes.get(target) {
-                    Some(Ok(())) => Readiness::Usable(Looked::Probe {
-                        target,
-                        problem: None,
-                    }),
-                    Some(Err(problem)) => Readiness::NotUsable(Looked::Probe {
-                        target,
-                        problem: Some(problem),
-                    }),
-                    None => {
-                        let problem = Some("it was not tried yet");
-                        Readiness::NotUsable(Looked::Probe { target, problem })
-                    }
-                }
+                let target = location.target.as_str();
+                let problem = match self.probes.get(target) {
+                    Some(outcome) => outcome.as_ref().err().map(String::as_str),
+                    None => Some("it was not tried yet"),
+                };
+                readiness_of(problem.is_none(), Looked::Probe { target, problem })
             }
         }
     }
@@ -356,7 +348,7 @@ impl Store {
             Installation::NoInstance => Readiness::NoInstance,
             Installation::At { service, .. } => match profile.readiness {
                 ReadinessSource::Assumed => Readiness::Usable(Looked::Assumed),
-                // Nobody probes a Service that only a pod's label names.
+                // Services that only a pod's label names are not probed.
                 ReadinessSource::Endpoints | ReadinessSource::Probe => {
                     self.endpoints(injector, Cow::Owned(service), None)
                 }
@@ -379,10 +371,14 @@ impl Store {
             tally,
             client,
         };
-        if is_enough {
-            Readiness::Usable(looked)
-        } else {
-            Readiness::NotUsable(looked)
-        }
+        readiness_of(is_enough, looked)
+    }
+}
+
+fn readiness_of(is_usable: bool, looked: Looked<'_>) -> Readiness<'_> {
+    if is_usable {
+        Readiness::Usable(looked)
+    } else {
+        Readiness::NotUsable(looked)
     }
 }

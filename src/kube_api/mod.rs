@@ -1,8 +1,11 @@
 //! Calls to the API server: each one has a deadline, and each error is one sentence.
 
 pub mod backoff;
+pub mod client;
 pub mod event;
+pub mod follow;
 pub mod kind;
+pub mod listen;
 pub mod owner;
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Readiness as a set of named conditions, each held by whoever can say whether it is met.
+//! Readiness as a set of named conditions, each reported by the part of meshgate that knows it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Latches {
 /// One condition as it stands at the moment of asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The name under which it is shown and can be asked for.
+    /// As in `/readyz/NAME`.
     pub name: &'static str,
     /// `Ok` with a remark (often empty) when it is met, `Err` with the reason when it is not.
     pub state: Result<String, String>,
@@ -37,7 +37,7 @@ impl Latches {
 
     /// Adds a condition that is closed ("not yet") until its latch is opened. Adding a name again
     /// gives another handle to the condition that is already there.
-    #[must_use = "a latch that nobody holds can never be opened"]
+    #[must_use = "a latch that is dropped can never be opened"]
     pub fn add(&self, name: &'static str) -> Latch {
         let mut all = self.all.write();
         let position = all

@@ -1,6 +1,6 @@
 //! How the program lives and dies: when it is ready, how it is told to stop, and what runs in it.
 //!
-//! Owns the three things every part needs and none may invent for itself: [`Shutdown`] (two
+//! Owns the three things that every part needs: [`Shutdown`] (two
 //! stages, one token), [`Latches`] (readiness as a set of named conditions) and [`Tasks`] (the only
 //! caller of `tokio::spawn`). It is a leaf: it must not know what the conditions or tasks are.
 

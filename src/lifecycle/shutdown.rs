@@ -1,4 +1,4 @@
-//! Stopping in two stages: drain first, abort if somebody insists.
+//! Stopping in two stages: drain first, abort if asked again.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that nobody has asked for yet and that listens to no signals.
+    /// A shutdown that has not begun and that listens to no signals.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -68,7 +68,7 @@ impl Shutdown {
         self.draining.cancel();
     }
 
-    /// Stops everything now; starts the drain too if nobody has.
+    /// Stops everything now; starts the drain too if it has not begun.
     pub fn abort(&self, cause: impl Into<String>) {
         self.drain(cause);
         self.aborted.cancel();

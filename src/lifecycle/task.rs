@@ -27,20 +27,12 @@ pub struct Tasks {
 /// A task that ended when it should not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskFailure {
-    /// It returned before anybody had asked the program to stop.
-    #[error("task {name} ended although nobody had asked it to")]
-    Ended {
-        /// The name it was started under.
-        name: &'static str,
-    },
+    /// It returned before the drain began.
+    #[error("task {name} ended although the program was not asked to stop")]
+    Ended { name: &'static str },
     /// It panicked, at whatever time.
     #[error("task {name} panicked: {message}")]
-    Panicked {
-        /// The name it was started under.
-        name: &'static str,
-        /// What the panic said.
-        message: String,
-    },
+    Panicked { name: &'static str, message: String },
 }
 
 /// Many short tasks of one kind (connections, requests): they may end at any time, and a panic in

@@ -17,7 +17,7 @@ async fn an_early_end_stops_the_program_and_is_named() {
     assert_eq!(failure, TaskFailure::Ended { name: "watch" });
     assert_eq!(
         tasks.shutdown().cause(),
-        Some("task watch ended although nobody had asked it to")
+        Some("task watch ended although the program was not asked to stop")
     );
 }
 

@@ -13,7 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use self::certificates::Certificates;
 
@@ -34,7 +34,6 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gate => "gate",
@@ -54,19 +53,16 @@ impl EncodeLabelValue for Hook {
 /// Labels of `meshgate_decisions_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
-    /// Which call.
     pub hook: Hook,
-    /// What the answer was.
     pub decision: &'static str,
-    /// Why.
     pub reason: &'static str,
     /// The first injector that blocks, else the first that is required, else `none`.
     pub injector: Cow<'static, str>,
-    /// `true` for server-side dry runs, so that alerts can leave them out (case 19).
-    pub dry_run: &'static str,
+    /// Whether nothing will be stored, so that alerts can leave it out (case 19).
+    pub dry_run: bool,
 }
 
-/// What `injector` says where none is meant.
+/// Value of the label `injector` where none is meant.
 pub const NO_INJECTOR: &str = "none";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -91,14 +87,14 @@ struct KindLabels {
     kind: &'static str,
 }
 
-/// What a watch of one kind of object says of itself.
+/// How well one kind of object is followed.
 #[derive(Debug, Clone, Copy)]
 pub struct WatchState {
     /// The kind, in plural.
     pub kind: &'static str,
-    /// Time since it was last heard of; `None` if it never was.
+    /// Time since the API server last sent anything about it; `None` before the first list.
     pub age: Option<Duration>,
-    /// Whether nothing is missing.
+    /// Whether no change can have been missed.
     pub is_current: bool,
     /// Complete lists since the start.
     pub lists: u64,
@@ -114,7 +110,7 @@ pub struct Metrics {
     durations: Family<HookLabels, Histogram>,
     injector_ready: Family<InjectorLabels, Gauge>,
     live_lookups: Counter,
-    serving_cert_not_after: Gauge,
+    serving_cert_end: Gauge,
     certificate_refusals: Counter,
     certificates: Certificates,
     leader: Gauge,
@@ -122,8 +118,8 @@ pub struct Metrics {
     view: ViewMetrics,
 }
 
-/// Those of whoever writes the registration.
-#[derive(Debug, Default)]
+/// Of the leader, which writes the registration.
+#[derive(Debug)]
 struct Registration {
     armed: Gauge,
     writes: Family<WriteLabels, Counter>,
@@ -136,51 +132,52 @@ struct Registration {
 
 impl Registration {
     fn register(registry: &mut Registry) -> Self {
-        let own = Self::default();
-        registry.register(
+        let glass = add(
+            registry,
             "break_glass",
-            "1 for each injector (or all) whose enforcement somebody has switched off for now",
-            own.glass.clone(),
+            "1 for each injector (or all) whose enforcement is suspended",
         );
         let registry = registry.sub_registry_with_prefix("registration");
-        registry.register(
-            "armed",
-            "1 if pods are refused that require an injector, also when we cannot be asked; 0 until then",
-            own.armed.clone(),
-        );
-        registry.register(
-            "writes",
-            "Objects of the registration that were written or deleted",
-            own.writes.clone(),
-        );
-        registry.register(
-            "contended",
-            "Times that somebody else kept changing what we write, so that we slowed down",
-            own.contended.clone(),
-        );
-        registry.register(
-            "narrowed",
-            "Entries that are asked about fewer pods than wanted, by what somebody has added",
-            own.narrowed.clone(),
-        );
-        registry.register(
-            "namespaces_labelled",
-            "Namespaces whose labels did not say what their annotations say",
-            own.namespaces_labelled.clone(),
-        );
-        registry.register(
-            "namespaces_unlabelled",
-            "Namespaces without a label that they should have, and that could not be written",
-            own.namespaces_unlabelled.clone(),
-        );
-        own
+        Self {
+            glass,
+            armed: add(
+                registry,
+                "armed",
+                "1 if pods that require an injector are refused also when meshgate cannot be reached",
+            ),
+            writes: add(
+                registry,
+                "writes",
+                "Objects of the registration that were written or deleted",
+            ),
+            contended: add(
+                registry,
+                "contended",
+                "Times that another client kept reverting meshgate's changes, so that it backed off",
+            ),
+            narrowed: add(
+                registry,
+                "narrowed",
+                "Entries that select fewer pods than wanted, because of conditions that others added",
+            ),
+            namespaces_labelled: add(
+                registry,
+                "namespaces_labelled",
+                "Namespaces whose labels did not agree with their annotations and were corrected",
+            ),
+            namespaces_unlabelled: add(
+                registry,
+                "namespaces_unlabelled",
+                "Namespaces that lack a label, because it could not be written",
+            ),
+        }
     }
 }
 
-/// Those of a view that follows an API server.
-#[derive(Debug, Default)]
+/// Of a view that follows an API server.
+#[derive(Debug)]
 struct ViewMetrics {
-    age: Family<KindLabels, Gauge<f64, AtomicU64>>,
+    staleness: Family<KindLabels, Gauge<f64, AtomicU64>>,
     current: Family<KindLabels, Gauge>,
     lists: Family<KindLabels, Counter>,
     unreadable: Family<KindLabels, Counter>,
@@ -188,29 +185,36 @@ struct ViewMetrics {
 
 impl ViewMetrics {
     fn register(registry: &mut Registry) -> Self {
-        let own = Self::default();
-        registry.register(
-            "watch_staleness_seconds",
-            "Time since the API server was last heard of a kind of object",
-            own.age.clone(),
-        );
-        registry.register(
-            "view_current",
-            "1 if no change of a kind of object can have been missed",
-            own.current.clone(),
-        );
-        registry.register(
-            "view_lists",
-            "Complete lists of a kind of object, the first one included",
-            own.lists.clone(),
-        );
-        registry.register(
-            "view_unreadable_objects",
-            "Objects that could not be read and count as if they were not there",
-            own.unreadable.clone(),
-        );
-        own
+        Self {
+            staleness: add(
+                registry,
+                "watch_staleness_seconds",
+                "Time since the API server last sent anything about a kind of object",
+            ),
+            current: add(
+                registry,
+                "view_current",
+                "1 if no change of a kind of object can have been missed",
+            ),
+            lists: add(
+                registry,
+                "view_lists",
+                "Complete lists of a kind of object, the first one included",
+            ),
+            unreadable: add(
+                registry,
+                "view_unreadable_objects",
+                "Objects that could not be read and count as if they were not there",
+            ),
+        }
     }
+}
+
+/// Registers a metric at zero.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 /// Seconds: a decision takes microseconds, a live look-up may take a second.
@@ -228,64 +232,42 @@ impl Metrics {
     /// All metrics at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("meshgate");
-        let decisions = Family::<DecisionLabels, Counter>::default();
+        let of = &mut registry;
         let durations =
             Family::<HookLabels, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        let injector_ready = Family::<InjectorLabels, Gauge>::default();
-        let live_lookups = Counter::default();
-        let serving_cert_not_after = Gauge::default();
-        let certificate_refusals = Counter::default();
-        registry.register(
-            "decisions",
-            "Answers by what was decided and why",
-            decisions.clone(),
-        );
-        registry.register(
+        of.register(
             "decision_duration_seconds",
             "Time from the complete request to the answer",
             durations.clone(),
         );
-        registry.register(
-            "injector_ready",
-            "1 if the injector, or one instance of it, can be tried",
-            injector_ready.clone(),
-        );
-        registry.register(
-            "live_lookups",
-            "Namespaces looked up because the view did not hold them",
-            live_lookups.clone(),
-        );
-        registry.register(
-            "serving_cert_expiration_timestamp_seconds",
-            "Unix time at which the certificate that is served now ends",
-            serving_cert_not_after.clone(),
-        );
-        registry.register(
-            "certificate_refusals",
-            "Contents of the certificate's files or Secret that could not be served with",
-            certificate_refusals.clone(),
-        );
-        let leader = Gauge::default();
-        registry.register(
-            "leader",
-            "1 if this process holds the Lease, and so is the one that writes",
-            leader.clone(),
-        );
-        let registration = Registration::register(&mut registry);
-        let view = ViewMetrics::register(&mut registry);
-        let certificates = Certificates::register(&mut registry);
         Self {
-            registry,
-            leader,
-            registration,
-            decisions,
             durations,
-            injector_ready,
-            live_lookups,
-            serving_cert_not_after,
-            certificate_refusals,
-            certificates,
-            view,
+            decisions: add(of, "decisions", "Answers by what was decided and why"),
+            injector_ready: add(
+                of,
+                "injector_ready",
+                "1 if the injector, or one instance of it, can be tried",
+            ),
+            live_lookups: add(
+                of,
+                "live_lookups",
+                "Namespaces looked up because the view did not hold them",
+            ),
+            serving_cert_end: add(
+                of,
+                "serving_cert_expiration_timestamp_seconds",
+                "Unix time at which the certificate that is served now ends",
+            ),
+            certificate_refusals: add(
+                of,
+                "certificate_refusals",
+                "Contents of the certificate's files or Secret that could not be served with",
+            ),
+            leader: add(of, "leader", "1 if this process holds the Lease"),
+            registration: Registration::register(of),
+            view: ViewMetrics::register(of),
+            certificates: Certificates::register(of),
+            registry,
         }
     }
 
@@ -309,12 +291,12 @@ impl Metrics {
         }
     }
 
-    /// Sets what the watches say of themselves.
+    /// Sets how well each kind is followed.
     pub fn view(&self, watches: impl IntoIterator<Item = WatchState>) {
         for watch in watches {
             let labels = KindLabels { kind: watch.kind };
             if let Some(age) = watch.age {
-                let gauge = self.view.age.get_or_create(&labels);
+                let gauge = self.view.staleness.get_or_create(&labels);
                 gauge.set(age.as_secs_f64());
             }
             let current = self.view.current.get_or_create(&labels);
@@ -340,7 +322,7 @@ impl Metrics {
 
     /// Sets the end of the certificate that is served, whatever may lie on a disk (case 51).
     pub fn serving_cert_not_after(&self, unix_seconds: i64) {
-        self.serving_cert_not_after.set(unix_seconds);
+        self.serving_cert_end.set(unix_seconds);
     }
 
     /// Counts a content of the certificate's files or Secret that is refused.
@@ -348,13 +330,13 @@ impl Metrics {
         self.certificate_refusals.inc();
     }
 
-    /// Sets whether this process is the one that writes.
+    /// Sets whether this process holds the Lease.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }
 
-    /// Takes back what was said of the cluster by whoever wrote into it: somebody else does, and says
-    /// it. What stays would grow old and raise alarms.
+    /// Resets what only the leader reports, when this process no longer leads. The new leader
+    /// reports it; old values here would raise alarms.
     pub fn writes_no_more(&self) {
         self.registration.armed.set(0);
         self.registration.narrowed.set(0);
@@ -374,18 +356,17 @@ impl Metrics {
         self.registration.writes.get_or_create(&labels).inc();
     }
 
-    /// Counts an object that somebody else keeps changing.
+    /// Counts an object that another client keeps changing.
     pub fn registration_contended(&self) {
         self.registration.contended.inc();
     }
 
-    /// Sets how many entries somebody has narrowed.
+    /// Sets how many entries others have narrowed.
     pub fn registration_narrowed(&self, count: usize) {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.registration.narrowed.set(count);
+        self.registration.narrowed.set(gauge_of(count));
     }
 
-    /// Sets which injectors, or `all`, somebody has switched off for now.
+    /// Sets for which injectors, or `all`, enforcement is suspended.
     pub fn glass_broken<'s>(&self, injectors: impl IntoIterator<Item = &'s str>) {
         let family = &self.registration.glass;
         family.clear();
@@ -402,8 +383,7 @@ impl Metrics {
 
     /// Sets how many namespaces lack a label that could not be written.
     pub fn namespaces_unlabelled(&self, count: usize) {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.registration.namespaces_unlabelled.set(count);
+        self.registration.namespaces_unlabelled.set(gauge_of(count));
     }
 
     /// The OpenMetrics text.
@@ -415,25 +395,9 @@ impl Metrics {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_look_up_counts_twice_when_many_requests_report_at_once() {
-        let (metrics, made) = (Metrics::new(), AtomicU64::new(0));
-        std::thread::scope(|threads| {
-            for _ in 0..4 {
-                threads.spawn(|| {
-                    for _ in 0..50_000 {
-                        metrics.live_lookups(made.fetch_add(1, Ordering::SeqCst) + 1);
-                        let counted = metrics.live_lookups.get();
-                        assert!(counted <= made.load(Ordering::SeqCst));
-                    }
-                });
-            }
-        });
-        metrics.live_lookups(7);
-        assert_eq!(metrics.live_lookups.get(), 200_000);
-    }
+fn gauge_of(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 pub const IDLE_TIME_FLOOR: Duration = Duration::from_secs(120);
 
 /// Bytes that one large body may hold in memory: 8 MiB, and what keeping its pieces costs.
-pub(super) const PLACE: usize = 10 * 1024 * 1024;
+pub(super) const LARGE_BODY: usize = 10 * 1024 * 1024;
 
 /// Where the server runs: the defaults differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct Limits {
 
     /// Most bytes of large request bodies in memory at once, beyond 32 KiB for each connection;
     /// more wait until there is room
-    #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024 * 1024, value_parser = value_parser!(u32).range(PLACE as i64..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024 * 1024, value_parser = value_parser!(u32).range(LARGE_BODY as i64..))]
     pub body_memory: u32,
 }
 

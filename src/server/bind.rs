@@ -13,9 +13,7 @@ const BACKLOG: u32 = 4096;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}{hint}; choose another address with {flag}")]
 pub struct BindError {
-    /// The address asked for.
     pub address: SocketAddr,
-    /// The flag that sets it.
     pub flag: &'static str,
     hint: &'static str,
     source: io::Error,

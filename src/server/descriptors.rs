@@ -2,14 +2,14 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is kept back for all else: the runtime, probes, files that are read.
+/// Kept back for the runtime, probes and files that are read.
 const OTHERS: u32 = 100;
 
 /// Makes room for `connections`, up to what the system allows at most, and returns for how many
 /// there is room now.
 ///
 /// Without this, a flood of connections would take the descriptors that probes and certificate
-/// files need. Many systems begin with 1024 and allow far more to whoever asks.
+/// files need. Many systems begin with 1024 and allow far more on request.
 #[must_use]
 pub fn make_room(connections: u32) -> u32 {
     let wanted = u64::from(connections) + u64::from(OTHERS);

@@ -20,16 +20,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Why the listener does not count as answering.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// Nobody accepts connections there.
     #[error("cannot connect to {0}")]
     Connect(SocketAddr, #[source] io::Error),
-    /// The handshake failed, or was answered with another certificate than the live one.
+    /// Or another certificate than the live one was shown.
     #[error("no TLS handshake with {0}")]
     Handshake(SocketAddr, #[source] io::Error),
-    /// It took too long.
     #[error("no TLS handshake with {0} within {DEADLINE:?}")]
     TooLate(SocketAddr),
-    /// The TLS library refuses its settings.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
@@ -39,7 +36,7 @@ pub enum ProbeError {
 ///
 /// # Errors
 ///
-/// When nobody answers there within 5 s, or somebody who does not hold the live pair.
+/// When there is no answer within 5 s, or one with another certificate.
 pub async fn probe_own_listener(address: SocketAddr, pair: &LivePair) -> Result<(), ProbeError> {
     let address = reachable(address);
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -78,7 +75,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Trusts the live pair's own certificate and nothing else. Names and CAs are the clients'
-/// business; what is asked here is whether it is us who answer, with the key.
+/// business: this asks only whether it is this process that answers, with the key.
 struct Pinned {
     pair: LivePair,
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! The tools, as somebody runs them: the real program on real files, its output and exit code.
+//! The commands, as an administrator runs them: the real program on real files, its output and exit code.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn a_deployment_in_a_namespace_of_linkerd() {
     }
     assert!(
         !out.contains('\u{1b}'),
-        "colour where nobody sees it:\n{out}"
+        "colour although the output is no terminal:\n{out}"
     );
     assert!(
         out.lines().all(|line| line == line.trim_end()),
@@ -390,7 +390,7 @@ fn help_is_what_it_was() {
     }
 }
 
-/// What stands where nobody reads it, and what does not count, is said.
+/// A key that no injector reads where it stands, and a container that does not count.
 #[test]
 fn slips_are_pointed_at() {
     let workload = |metadata: &str, template: &str, spec: &str| {

@@ -13,7 +13,7 @@ use crate::support::process::get;
 
 const CONFIG: &str = "examples/cluster/meshgate.yaml";
 
-/// An API server that nobody has started.
+/// An API server that does not run.
 const KUBECONFIG: &str = "
 apiVersion: v1
 kind: Config

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use hyper::StatusCode;
 use meshgate::admission::{self, Admission};
 use meshgate::cluster::Cluster;
-use meshgate::cluster::live::{Fetch, Live};
+use meshgate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use meshgate::cluster::slim;
 use meshgate::cluster::store::Store;
 use meshgate::metrics::{Hook, Metrics};
@@ -61,7 +61,7 @@ async fn a_hundred_requests_for_one_unknown_namespace_share_one_look_up() {
     });
     let cluster = Arc::new(Cluster::new(Store::new(hooks::presets())));
     cluster.mark_synced();
-    let live = Live::new(fetch, LOOKUP_DEADLINE);
+    let live = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
     let admission = Admission::new(cluster, live.clone(), Arc::new(Metrics::new()));
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = middleware::from_fn_with_state(Arc::clone(&seen), count);
@@ -106,7 +106,7 @@ impl Bare {
         let cluster = Arc::new(Cluster::new(Store::new(hooks::presets())));
         cluster.mark_synced();
         let metrics = Arc::new(Metrics::new());
-        let live = Live::new(fetch, LOOKUP_DEADLINE);
+        let live = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
         let admission = Admission::new(cluster, live, Arc::clone(&metrics));
         let mut pod = hooks::plain_pod("shop-NUMBER-");
         pod["metadata"]["ownerReferences"] =

@@ -23,7 +23,7 @@ async fn log_of(flags: &[&str], env: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn json_by_default_where_nobody_watches_a_line_each_with_all_causes() {
+async fn json_by_default_without_a_terminal_a_line_each_with_all_causes() {
     let log = log_of(&[], &[]).await;
     for line in log.lines() {
         let fields: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).unwrap();

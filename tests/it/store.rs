@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use jiff::Timestamp;
 use meshgate::cluster::object::{Kind, Object, ObjectId};
 use meshgate::cluster::store::Store;
 use meshgate::injector::profile::ServiceName;
+use meshgate::render::{BREAK_GLASS, CONFIGURATION};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use proptest::sample::select;
 use proptest::test_runner::Config;
@@ -209,7 +211,7 @@ fn model(events: &[Event]) -> BTreeMap<ObjectId, Object> {
             Event::Apply(object) => drop(objects.insert(object.id(), object.clone())),
             Event::Delete(id) => drop(objects.remove(id)),
             Event::Relist(kind, list) => {
-                objects.retain(|(own, ..), _| own != kind);
+                objects.retain(|id, _| id.kind != *kind);
                 objects.extend(list.iter().map(|object| (object.id(), object.clone())));
             }
             Event::Settle => {}
@@ -244,4 +246,39 @@ proptest! {
         let fresh = Store::with(injectors, left);
         proptest::prop_assert_eq!(answers(&store), answers(&fresh));
     }
+}
+
+#[test]
+fn a_suspension_counts_on_our_configuration_until_its_end() {
+    let configuration = |name: &str, note: &str| {
+        objects::object(&json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": name, "annotations": {BREAK_GLASS: note}},
+        }))
+    };
+    let at = |time: &'static str| move || -> Timestamp { time.parse().unwrap() };
+    let (during, end) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:15:00Z"));
+    let ours = configuration(
+        CONFIGURATION,
+        "jane: x; until=2026-01-01T00:15:00Z; injector=a",
+    );
+    let mut store = Store::new(presets());
+    assert_eq!(store.suspension(|| panic!("the clock is not needed")), None);
+    store.apply(ours.clone());
+    store.apply(configuration("others", "jane: y"));
+    let suspension = store.suspension(during).unwrap();
+    assert!(suspension.is_about("a") && !suspension.is_about("b"));
+    assert_eq!(store.suspension(end), None);
+    store.apply(configuration(CONFIGURATION, "jane: x"));
+    assert_eq!(
+        store.suspension(during),
+        None,
+        "without an end it is about the object"
+    );
+    store.apply(ours.clone());
+    store.delete(configuration("others", "").id());
+    assert!(store.suspension(during).is_some());
+    store.delete(ours.id());
+    assert_eq!(store.suspension(during), None);
 }

@@ -1,7 +1,7 @@
 {{/* The injectors that the values say, as entries of a Configuration: a YAML list. */}}
 {{- define "meshgate.injectors" -}}
 {{- if not .Values.injectors }}
-{{- fail "\n\ninjectors: name those that this cluster has, as in --set 'injectors={linkerd,vault}'. To find out which there are: kubectl get mutatingwebhookconfigurations. Presets: consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/profiles.md.\n" }}
+{{- fail "\n\ninjectors: name those that this cluster has, as in --set 'injectors={linkerd,vault}'. To find out which there are: kubectl get mutatingwebhookconfigurations. Presets: consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/configure.md.\n" }}
 {{- end }}
 {{- $injectors := list }}
 {{- range .Values.injectors }}

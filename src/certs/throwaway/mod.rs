@@ -13,12 +13,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::files::{self, FilesError};
+use super::files::{self, FilesError, PairFiles};
 use super::issue::{Authority, IssueError, Request};
 use super::pair::{PairError, ServingPair};
 use super::pem;
 
-/// By this subject a CA is known to be ours to replace; nobody else would take the name.
+/// By this subject a CA is known to be one that meshgate made and may replace.
 const CA_NAME: &str = "meshgate throw-away CA";
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const CA_FILE: &str = "ca.crt";
@@ -28,15 +28,12 @@ const KEY_FILE: &str = "tls.key";
 /// The certificate folder as it is after [`prepare`].
 #[derive(Debug)]
 pub struct Prepared {
-    /// What to serve with.
     pub pair: ServingPair,
     /// The file of the CA that callers have to trust; `None` when only a pair was given.
     pub ca_path: Option<PathBuf>,
     /// Whether the files were there or have just been made.
     pub origin: Origin,
-    /// The certificate file, for whoever follows it.
     pub cert_path: PathBuf,
-    /// The key file, for whoever follows it.
     pub key_path: PathBuf,
 }
 
@@ -54,40 +51,24 @@ pub enum Origin {
 /// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ThrowawayError {
-    /// Some files are there and some are missing.
     #[error(
         "{} has {present} but not {missing}; add what is missing, or remove the rest to have throw-away certificates made", dir.display()
     )]
     Incomplete {
-        /// The folder.
         dir: PathBuf,
-        /// The names that are there.
         present: String,
-        /// The names that are not.
         missing: String,
     },
     /// The files that were given cannot be served with.
     #[error("the certificates given in {} cannot be used; replace them, or remove all three files to have throw-away ones made", dir.display())]
-    Given {
-        /// The folder.
-        dir: PathBuf,
-        /// Why not.
-        source: FilesError,
-    },
-    /// Throw-away certificates could not be made.
+    Given { dir: PathBuf, source: FilesError },
     #[error("cannot make throw-away certificates")]
     Issue(#[from] IssueError),
     /// What was just made does not load; a bug of ours.
     #[error("the throw-away certificates just made cannot be used")]
     Made(#[source] Box<PairError>),
-    /// A file could not be written.
     #[error("cannot write {}", path.display())]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 /// By which names and addresses callers come, besides localhost and the loopback addresses.
@@ -104,7 +85,7 @@ impl From<IpAddr> for Names {
             std::net::Ipv4Addr::LOCALHOST.into(),
             std::net::Ipv6Addr::LOCALHOST.into(),
         ];
-        // "All addresses" is not an address that anybody could call.
+        // "All addresses" is not an address that can be called.
         if !listen.is_unspecified() && !addresses.contains(&listen) {
             addresses.push(listen);
         }
@@ -144,19 +125,18 @@ pub fn prepare(
 ) -> Result<Prepared, ThrowawayError> {
     let names = &names.into();
     let folder = Folder::at(dir);
-    let has = |path: &Path| path.exists();
-    match (has(&folder.ca), has(&folder.cert), has(&folder.key)) {
-        (false, false, false) => folder.make(names, now, Origin::Made),
-        (ca, true, true) => folder.load(ca, names, now),
-        present => Err(folder.incomplete(present)),
+    let has_ca = folder.ca.exists();
+    match (folder.pair.cert.exists(), folder.pair.key.exists()) {
+        (true, true) => folder.load(has_ca, names, now),
+        (false, false) if !has_ca => folder.make(names, now, Origin::Made),
+        _ => Err(folder.incomplete()),
     }
 }
 
 struct Folder {
     dir: PathBuf,
     ca: PathBuf,
-    cert: PathBuf,
-    key: PathBuf,
+    pair: PairFiles,
 }
 
 impl Folder {
@@ -164,8 +144,10 @@ impl Folder {
         Self {
             dir: dir.to_owned(),
             ca: dir.join(CA_FILE),
-            cert: dir.join(CERT_FILE),
-            key: dir.join(KEY_FILE),
+            pair: PairFiles {
+                cert: dir.join(CERT_FILE),
+                key: dir.join(KEY_FILE),
+            },
         }
     }
 
@@ -176,7 +158,7 @@ impl Folder {
         now: Timestamp,
     ) -> Result<Prepared, ThrowawayError> {
         let ours = has_ca && is_throwaway(&self.ca);
-        match files::load(&self.cert, &self.key, now) {
+        match self.pair.load(now) {
             Ok(pair) if ours && !covers(&pair, names) => self.make(names, now, Origin::MadeAnew),
             Ok(pair) => Ok(self.prepared(pair, has_ca, Origin::Found)),
             Err(FilesError::Pair { source, .. })
@@ -213,8 +195,8 @@ impl Folder {
             path: self.dir.clone(),
             source,
         })?;
-        write(&self.key, key, 0o600)?;
-        write(&self.cert, cert, 0o644)?;
+        write(&self.pair.key, key, 0o600)?;
+        write(&self.pair.cert, cert, 0o644)?;
         write(&self.ca, authority.cert_pem().as_bytes(), 0o644)?;
         Ok(self.prepared(pair, true, origin))
     }
@@ -224,26 +206,22 @@ impl Folder {
             pair,
             ca_path: has_ca.then(|| self.ca.clone()),
             origin,
-            cert_path: self.cert.clone(),
-            key_path: self.key.clone(),
+            cert_path: self.pair.cert.clone(),
+            key_path: self.pair.key.clone(),
         }
     }
 
-    fn incomplete(&self, (ca, cert, key): (bool, bool, bool)) -> ThrowawayError {
-        let named = |wanted: bool| {
-            let names = [(ca, CA_FILE), (cert, CERT_FILE), (key, KEY_FILE)];
-            let chosen: Vec<_> = names
-                .iter()
-                // A pair without its CA is complete, so the CA is never what is missing.
-                .filter(|(there, name)| *there == wanted && (wanted || *name != CA_FILE))
-                .map(|(_, name)| *name)
-                .collect();
-            chosen.join(" and ")
+    fn incomplete(&self) -> ThrowawayError {
+        let named = |names: &[&str], are_there: bool| {
+            let mut names = names.to_vec();
+            names.retain(|name| self.dir.join(name).exists() == are_there);
+            names.join(" and ")
         };
         ThrowawayError::Incomplete {
             dir: self.dir.clone(),
-            present: named(true),
-            missing: named(false),
+            present: named(&[CA_FILE, CERT_FILE, KEY_FILE], true),
+            // A pair without its CA is complete.
+            missing: named(&[CERT_FILE, KEY_FILE], false),
         }
     }
 }
@@ -292,8 +270,8 @@ fn covers(pair: &ServingPair, wanted: &Names) -> bool {
     wanted.addresses.iter().all(has_address) && wanted.dns.iter().all(has_name)
 }
 
-/// Writes a file so that readers see the old content or the new, never a part, and nobody but the
-/// owner can read a key even for a moment.
+/// Writes a file so that readers see the old content or the new, never a part, and only the owner
+/// can ever read a key.
 fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), ThrowawayError> {
     let temporary = path.with_extension(format!("new-{}", std::process::id()));
     let written = write_new(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));

@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 
-use crate::cli::Done;
-use crate::cli::output::{self, Exit, Format};
 use crate::break_glass::Note;
 use crate::break_glass::suspend::Suspended;
+use crate::cli::output::{self, Done, Exit, OutputArgs};
 use crate::kube_api::CallError;
 use crate::kube_api::kind::Id;
 
@@ -76,14 +75,11 @@ impl Answer {
         }
     }
 
-    pub(super) fn print(mut self, format: Format) -> Done {
+    pub(super) fn print(mut self, output: OutputArgs) -> Done {
         if self.note.is_some() && !self.is_changed() {
             self.state = "unchanged";
         }
-        match format {
-            Format::Table => output::print(&self.text())?,
-            Format::Json | Format::Yaml => output::print_value(format, &self)?,
-        }
+        output.print(&self, || self.text())?;
         Ok(self.exit())
     }
 

@@ -5,7 +5,7 @@ mod objects;
 
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
@@ -15,7 +15,8 @@ use crate::kube_api::{own_name, wall_clock};
 
 use self::answer::Answer;
 use super::change::ChangeArgs;
-use super::{Done, output};
+use super::output::{self, Done};
+use super::runtime::block_on;
 
 pub(super) use self::objects::{Seen, look};
 
@@ -111,8 +112,7 @@ impl FromStr for Reason {
 }
 
 pub(super) fn run(args: &BreakGlassArgs) -> Done {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(break_glass(args))
+    block_on(break_glass(args))
 }
 
 async fn break_glass(args: &BreakGlassArgs) -> Done {
@@ -187,7 +187,9 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
         .flat_map(|(id, object)| {
             let of_policy = id.name.strip_suffix(crate::render::POLICIES);
             let of_policy = of_policy.map(str::to_owned);
-            break_glass::suspend::injectors(object).into_iter().chain(of_policy)
+            break_glass::suspend::injectors(object)
+                .into_iter()
+                .chain(of_policy)
         })
         .collect();
     known.sort_unstable();

@@ -1,7 +1,7 @@
-//! `meshgate explain`: what would become of the pods in a file, and why, by the server's own
-//! rules.
+//! `meshgate explain`: what the gate would answer for the pods in a file, and why.
 
-mod report;
+mod answer;
+mod explainer;
 mod subject;
 mod view;
 
@@ -9,18 +9,19 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 
-use crate::cluster::folder::Folder;
+use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::manifest::{self, Item};
 use crate::cluster::object::Object;
 use crate::cluster::store::Store;
-use crate::injector::Injectors;
 
 use super::install_namespace;
-use super::output::{self, Exit, Format};
-use super::{Done, configuration};
+use super::output::{Done, Exit, OutputArgs};
+use super::sources;
 
+use self::answer::{Answer, Explained};
+use self::explainer::Explainer;
 use self::subject::Subject;
 
 /// Arguments of `explain`.
@@ -29,46 +30,45 @@ use self::subject::Subject;
   meshgate explain -f examples/pods/deployment-linkerd.yaml --state examples/cluster
   kubectl get deployment shop -o yaml | meshgate explain -f - --state examples/cluster -o json
 
-Exit codes: 0 the gate would admit every pod; 1 it would refuse one, or a value is invalid;
-2 a namespace or the state of an injector is unknown, so that nobody can tell.")]
+Exit codes: 0 the gate would admit every pod, 1 the gate would refuse a pod or a value is invalid,
+2 a namespace or the state of an injector is unknown.")]
 pub(super) struct ExplainArgs {
-    /// Pods, anything with a pod template, Lists, admission reviews, Namespaces; - is standard
-    /// input. May be given more than once
+    /// Pods, workloads with a pod template, Lists, admission reviews, Namespaces; - reads standard
+    /// input (repeatable)
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<PathBuf>,
 
-    /// Folder of manifests that describes the cluster, as for serve --standalone
+    /// Directory of manifests that describe the cluster, as for serve --standalone
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
-    /// The Configuration: which injectors count [default: the one in DIR, else all presets]
+    /// The Configuration, which names the injectors [default: the one in --state, else all presets]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// The namespace of pods that do not name one
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    /// Namespace of pods that do not name one
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// meshgate's own namespace, whose pods are never looked at
+    /// Namespace that meshgate is installed in, whose pods meshgate never looks at
     #[arg(
         long,
-        value_name = "NAME",
+        value_name = "NAMESPACE",
         env = install_namespace::ENV,
         default_value = install_namespace::DEFAULT
     )]
     own_namespace: String,
 
-    /// The form of the answer
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Format,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-/// What the files say.
+/// The content of the files.
 #[derive(Default)]
 struct Input {
     subjects: Vec<Subject>,
     namespaces: Vec<Object>,
-    /// What holds no pod, to say so.
+    /// Objects without a pod, for the error when there is none.
     others: Vec<String>,
 }
 
@@ -84,52 +84,41 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
         };
         bail!("found no pod and nothing with a pod template (found {found})");
     }
-    let (mut store, knows_state) = state(args)?;
+    let mut explainer = Explainer {
+        store: store(args)?,
+        knows_state: args.state.is_some(),
+    };
     for namespace in input.namespaces {
-        store.apply(namespace);
+        explainer.store.apply(namespace);
     }
-    store.settle();
-    let explained = input
-        .subjects
-        .iter()
-        .map(|subject| report::of(subject, &store, knows_state));
-    let explained: Vec<_> = explained.collect();
-    match args.output {
-        Format::Table => output::print(&view::text(&explained))?,
-        format @ (Format::Json | Format::Yaml) => {
-            output::print_value(format, &report::Document::new(&explained))?;
-        }
-    }
-    Ok(explained
-        .iter()
-        .map(report::Explained::exit)
-        .max()
-        .unwrap_or(Exit::Fine))
+    explainer.store.settle();
+    let subjects = input.subjects.iter();
+    let answer = Answer {
+        pods: subjects.map(|subject| explainer.explain(subject)).collect(),
+    };
+    args.output.print(&answer, || view::text(&answer.pods))?;
+    let exits = answer.pods.iter().map(Explained::exit);
+    Ok(exits.max().unwrap_or(Exit::Fine))
 }
 
-/// The cluster as the folder describes it; without one the rules alone are known.
-fn state(args: &ExplainArgs) -> anyhow::Result<(Store, bool)> {
-    let given = args.config.as_deref().map(configuration).transpose()?;
-    let Some(folder) = &args.state else {
-        let injectors = match given {
-            Some((_, injectors)) => injectors,
-            None => Injectors::all_presets()?,
-        };
-        let injectors = injectors.excluding(&args.own_namespace);
-        return Ok((Store::new(Arc::new(injectors)), false));
-    };
-    let opened = Folder::new(folder, given, &args.own_namespace).open();
-    let store = opened.map_err(|problems| super::serve::problems(&problems))?;
-    Ok((store, true))
+/// The cluster as the directory describes it; without one, an empty cluster.
+fn store(args: &ExplainArgs) -> anyhow::Result<Store> {
+    let given = sources::configuration_of(args.config.as_deref())?;
+    if let Some(directory) = &args.state {
+        let mut directory = ManifestDir::new(directory, given, &args.own_namespace);
+        return sources::open(&mut directory);
+    }
+    let injectors = sources::or_presets(given)?;
+    Ok(Store::new(Arc::new(
+        injectors.excluding(&args.own_namespace),
+    )))
 }
 
 fn read(path: &Path, default_namespace: &str, input: &mut Input) -> anyhow::Result<()> {
     let (name, bytes) = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::stdin()
-            .lock()
-            .read_to_end(&mut bytes)
-            .context("cannot read standard input")?;
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.context("cannot read standard input")?;
         ("standard input".to_owned(), bytes)
     } else {
         let name = path.display().to_string();
@@ -139,11 +128,11 @@ fn read(path: &Path, default_namespace: &str, input: &mut Input) -> anyhow::Resu
     for item in manifest::items(&name, &bytes)? {
         match item {
             Item::Object(object @ Object::Namespace(_)) => input.namespaces.push(object),
-            Item::Object(object) => input.others.push(format!("a {}", object.id().0.as_str())),
+            Item::Object(object) => input
+                .others
+                .push(format!("a {}", object.id().kind.as_str())),
             Item::Configuration(_) => {
-                return Err(anyhow!(
-                    "found a Configuration in {name}: give it by --config"
-                ));
+                bail!("found a Configuration in {name}: give it by --config");
             }
             Item::Other { kind, value, line } => {
                 let origin = format!("{name}:{line}");

@@ -1,32 +1,31 @@
-//! Pods in manifests: a pod itself, the template of whatever makes pods, the object of a review.
+//! Pods in manifests: a pod itself, the pod template of a workload, the object of a review.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 /// One pod to explain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Subject {
-    /// Kind of the object it was found in, `Deployment`.
+    /// Kind of the object that holds the pod, `Deployment`.
     pub(super) kind: String,
-    /// Name of that object.
     pub(super) name: String,
     /// The namespace the pod would be in.
     pub(super) namespace: String,
     /// File and line.
     pub(super) origin: String,
-    /// True unless it is a pod itself.
+    /// False for a pod that stands in the file itself.
     pub(super) is_template: bool,
     /// Keys of labels on the object around a template that the template lacks.
     pub(super) owner_labels: Vec<String>,
-    /// The same of annotations.
+    /// The same for annotations.
     pub(super) owner_annotations: Vec<String>,
-    /// Groups of the user who asks, where a review says it.
+    /// Groups of the user who creates the pod; only a review states them.
     pub(super) groups: Vec<String>,
-    /// The pod's JSON.
+    /// The pod as JSON.
     pub(super) pod: String,
 }
 
-/// Where a pod template may be: of workloads, of a CronJob, of a PodTemplate.
+/// Where a pod template may be: in workloads, in a CronJob, in a PodTemplate.
 const TEMPLATES: [&str; 3] = [
     "/spec/template",
     "/spec/jobTemplate/spec/template",
@@ -47,48 +46,37 @@ impl Subject {
         if kind == "AdmissionReview" {
             return Self::of_review(value, origin).map(Some);
         }
-        let namespace = text(value, "/metadata/namespace");
-        let namespace = if namespace.is_empty() {
-            default_namespace
-        } else {
-            namespace
-        }
-        .to_owned();
-        let name = name(value);
-        let subject = |pod: &Value, is_template| Self {
+        let namespace = match text(value, "/metadata/namespace") {
+            "" => default_namespace,
+            own => own,
+        };
+        let subject = Self {
             kind: kind.to_owned(),
-            name: name.clone(),
-            namespace: namespace.clone(),
+            name: name(value),
+            namespace: namespace.to_owned(),
             origin: origin.to_owned(),
-            is_template,
-            owner_labels: Vec::new(),
-            owner_annotations: Vec::new(),
-            groups: Vec::new(),
-            pod: pod.to_string(),
+            ..Self::default()
         };
         if kind == "Pod" {
-            return Ok(Some(subject(value, false)));
+            let pod = value.to_string();
+            return Ok(Some(Self { pod, ..subject }));
         }
         let mut templates = TEMPLATES.iter().filter_map(|path| value.pointer(path));
         let template = templates.find(|template| template.pointer("/spec/containers").is_some());
         Ok(template.map(|template| Self {
+            is_template: true,
             owner_labels: only_on(value, template, "/metadata/labels"),
             owner_annotations: only_on(value, template, "/metadata/annotations"),
-            ..subject(&from_template(template, value, kind, &name), true)
+            pod: subject.pod_of(template, text(value, "/apiVersion")),
+            ..subject
         }))
     }
 
     fn of_review(value: &Value, origin: &str) -> anyhow::Result<Self> {
-        let request = value
-            .get("request")
-            .with_context(|| format!("{origin}: no request"))?;
-        let subresource = text(request, "/subResource");
-        if (
-            text(request, "/operation"),
-            text(request, "/resource/resource"),
-            subresource,
-        ) != ("CREATE", "pods", "")
-        {
+        let request = value.get("request");
+        let request = request.with_context(|| format!("{origin}: no request"))?;
+        let asked = ["/operation", "/resource/resource", "/subResource"];
+        if asked.map(|path| text(request, path)) != ["CREATE", "pods", ""] {
             bail!("{origin}: the review does not create a pod, and meshgate allows all else");
         }
         let pod = request.get("object").filter(|object| object.is_object());
@@ -102,45 +90,39 @@ impl Subject {
             name: name(pod),
             namespace: text(request, "/namespace").to_owned(),
             origin: origin.to_owned(),
-            is_template: false,
-            owner_labels: Vec::new(),
-            owner_annotations: Vec::new(),
             groups: groups.map(str::to_owned).collect(),
             pod: pod.to_string(),
+            ..Self::default()
         })
     }
-}
 
-/// The pod that a controller would make of a template: with an owner that tries again.
-fn from_template(template: &Value, owner: &Value, kind: &str, name: &str) -> Value {
-    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}});
-    for part in ["metadata", "spec"] {
-        if let Some(value) = template.get(part).filter(|value| value.is_object()) {
-            pod[part] = value.clone();
+    /// The pod that a controller would make from a template: its owner tries again.
+    fn pod_of(&self, template: &Value, api_version: &str) -> String {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}});
+        for part in ["metadata", "spec"] {
+            if let Some(value) = template.get(part).filter(|value| value.is_object()) {
+                pod[part] = value.clone();
+            }
         }
+        let name = match self.name.as_str() {
+            "" => "pod",
+            name => name,
+        };
+        pod["metadata"]["generateName"] = format!("{name}-").into();
+        pod["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": api_version, "kind": self.kind, "name": name, "controller": true},
+        ]);
+        pod.to_string()
     }
-    let name = if name.is_empty() { "pod" } else { name };
-    pod["metadata"]["generateName"] = format!("{name}-").into();
-    let version = text(owner, "/apiVersion");
-    pod["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": version, "kind": kind, "name": name, "controller": true}]);
-    pod
 }
 
 /// Keys of a map that the owner has and the template has not.
 fn only_on(owner: &Value, template: &Value, path: &str) -> Vec<String> {
-    let keys = owner
-        .pointer(path)
-        .and_then(Value::as_object)
-        .map(|map| map.keys().cloned());
-    let is_there = |key: &String| {
-        template
-            .pointer(path)
-            .is_some_and(|map| map.get(key).is_some())
-    };
-    keys.into_iter()
-        .flatten()
-        .filter(|key| !is_there(key))
+    let keys = |value: &Value| value.pointer(path).and_then(Value::as_object).cloned();
+    let there = keys(template).unwrap_or_default();
+    let own = keys(owner).unwrap_or_default().into_iter();
+    own.map(|(key, _)| key)
+        .filter(|key| !there.contains_key(key))
         .collect()
 }
 
@@ -152,8 +134,6 @@ fn name(value: &Value) -> String {
 }
 
 fn text<'v>(value: &'v Value, path: &str) -> &'v str {
-    value
-        .pointer(path)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    let text = value.pointer(path).and_then(Value::as_str);
+    text.unwrap_or_default()
 }

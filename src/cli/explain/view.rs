@@ -1,7 +1,8 @@
-//! The answer for people: a table of two columns per pod.
+//! The answer as people read it: a table of two columns per pod.
 
-use super::super::output;
-use super::report::{Explained, Gate, Injector, State, UNKNOWN};
+use crate::cli::output;
+
+use super::answer::{Explained, Gate, Injector, State, UNKNOWN};
 
 /// All pods, one block each.
 pub(super) fn text(explained: &[Explained]) -> String {
@@ -9,43 +10,29 @@ pub(super) fn text(explained: &[Explained]) -> String {
 }
 
 fn block(pod: &Explained) -> String {
-    let mut rows: Vec<(&str, String)> = Vec::new();
-    if pod
-        .injectors
-        .iter()
-        .all(|injector| injector.requirement == "notRequired")
-    {
+    let mut table = output::table(&[]);
+    let mut add = |name: &str, text: &str| {
+        table.add_row([name, text]);
+    };
+    let mut injectors = pod.injectors.iter();
+    if injectors.all(|injector| injector.requirement == "notRequired") {
         let is_unknown = [UNKNOWN, "unreadable"].contains(&pod.gate.decision);
-        rows.push((
-            "requires",
-            if is_unknown { UNKNOWN } else { "nothing" }.to_owned(),
-        ));
+        add("requires", if is_unknown { UNKNOWN } else { "nothing" });
     }
     for injector in &pod.injectors {
-        rows.push((word(injector), requirement(injector)));
-        rows.extend(
-            injector
-                .readiness
-                .iter()
-                .flat_map(state)
-                .map(|line| ("", line)),
-        );
+        let (word, text) = requirement(injector);
+        add(word, &text);
+        let lines = injector.readiness.iter().flat_map(state);
+        lines.for_each(|line| add("", &line));
     }
-    rows.push(("gate", gate(&pod.gate)));
-    let checks = pod
-        .injectors
-        .iter()
-        .filter_map(|i| Some(format!("{}: {}", i.name, i.check.as_ref()?)));
-    rows.extend(checks.map(|check| ("check", check)));
-    rows.extend(
-        pod.warnings
-            .iter()
-            .map(|warning| ("warning", warning.clone())),
-    );
-
-    let mut table = output::table(&[]);
-    for (name, text) in rows {
-        table.add_row([name, text.as_str()]);
+    add("gate", &gate(&pod.gate));
+    for injector in &pod.injectors {
+        if let Some(check) = &injector.check {
+            add("check", &format!("{}: {check}", injector.name));
+        }
+    }
+    for warning in &pod.warnings {
+        add("warning", warning);
     }
     let Explained {
         kind,
@@ -59,27 +46,21 @@ fn block(pod: &Explained) -> String {
     format!("{pods}{kind} {name} in namespace {namespace} ({origin})\n{rows}")
 }
 
-fn word(injector: &Injector) -> &'static str {
-    match injector.requirement {
-        "required" => "requires",
-        "invalid" => "invalid",
-        _ => "without",
-    }
-}
-
-fn requirement(injector: &Injector) -> String {
-    let name = match &injector.instance {
-        Some(instance) => format!("{} {instance}", injector.name),
-        None => injector.name.clone(),
-    };
+fn requirement(injector: &Injector) -> (&'static str, String) {
     let Injector { because, rule, .. } = injector;
-    match injector.requirement {
-        "invalid" => format!("for {name}: {because} (rule {rule} of its profile)"),
-        _ => format!("{name}: {because} (rule {rule} of its profile)"),
-    }
+    let (word, before) = match injector.requirement {
+        "required" => ("requires", ""),
+        "invalid" => ("invalid", "for "),
+        _ => ("without", ""),
+    };
+    let instance = injector.instance.as_ref();
+    let instance = instance.map(|name| format!(" {name}")).unwrap_or_default();
+    let name = format!("{before}{}{instance}", injector.name);
+    let text = format!("{name}: {because} (rule {rule} of its profile)");
+    (word, text)
 }
 
-/// The state of an injector, and below it what was counted.
+/// The state of an injector, and below it the endpoints that were counted.
 fn state(state: &State) -> Vec<String> {
     let word = match state.state {
         "usable" => output::good("usable"),
@@ -88,68 +69,45 @@ fn state(state: &State) -> Vec<String> {
         _ => output::unclear(UNKNOWN),
     };
     let mut lines = vec![format!("{word}: {}", state.why)];
-    lines.extend(
-        state
-            .endpoints
-            .iter()
-            .map(|one| format!("  {}: {}", one.name, one.state)),
-    );
+    let endpoints = state.endpoints.iter();
+    lines.extend(endpoints.map(|one| format!("  {}: {}", one.name, one.state)));
     lines.extend(state.slices.iter().map(|slice| {
-        let managed_by = slice
-            .managed_by
-            .as_deref()
-            .map(|by| format!(", kept by {by}"));
-        let managed_by = managed_by.unwrap_or_default();
-        let plural = if slice.endpoints == 1 { "" } else { "s" };
-        format!(
-            "  slice {}: {} endpoint{plural}{managed_by}",
-            slice.name, slice.endpoints
-        )
+        let by = slice.managed_by.as_ref();
+        let by = by.map(|by| format!(", kept by {by}")).unwrap_or_default();
+        let count = output::plural(slice.endpoints, "endpoint");
+        format!("  slice {}: {count}{by}", slice.name)
     }));
     lines
 }
 
 fn gate(gate: &Gate) -> String {
-    let reason = gate.reason;
+    let Gate {
+        reason, message, ..
+    } = gate;
+    let admits = output::good("would admit it");
     match (gate.decision, &gate.mark) {
-        ("mark", Some(mark)) => format!(
-            "{} and mark it {mark} ({reason})",
-            output::good("would admit it")
-        ),
-        ("admit" | "mark", _) => {
-            format!(
-                "{}{} ({reason})",
-                output::good("would admit it"),
-                why_exempt(reason)
-            )
+        ("mark", Some(mark)) => format!("{admits} and mark it {mark} ({reason})"),
+        ("admit" | "mark", _) => format!("{admits}{} ({reason})", why_exempt(reason)),
+        ("warn", _) => {
+            let warns = output::unclear("would admit it with a warning");
+            format!("{warns} ({reason})")
         }
-        ("warn", _) => format!(
-            "{} ({reason})",
-            output::unclear("would admit it with a warning")
-        ),
+        (UNKNOWN, _) => format!("{}: {message}", output::unclear(UNKNOWN)),
         ("defer", _) => {
-            format!(
-                "{} ({reason}): {}",
-                output::bad("would refuse it for now"),
-                gate.message
-            )
+            let refuses = output::bad("would refuse it for now");
+            format!("{refuses} ({reason}): {message}")
         }
-        ("unknown", _) => format!("{}: {}", output::unclear("unknown"), gate.message),
-        (_, _) => format!(
-            "{} ({reason}): {}",
-            output::bad("would refuse it"),
-            gate.message
-        ),
+        _ => format!("{} ({reason}): {message}", output::bad("would refuse it")),
     }
 }
 
-/// Why a pod is not looked at, for those that are not.
+/// Why meshgate does not look at a pod.
 fn why_exempt(reason: &str) -> &'static str {
     match reason {
-        "excluded_namespace" => ", as pods of this namespace are never looked at",
+        "excluded_namespace" => ", as meshgate never looks at pods of this namespace",
         "host_network" => ", as injectors pass by pods on the host network",
         "os_windows" => ", as injectors pass by Windows pods",
-        "mirror_pod" => ", as a kubelet's mirror pods run whatever is said of them",
+        "mirror_pod" => ", as a kubelet runs its mirror pods whatever the API server answers",
         "pod_opt_out" => ", as the pod opts out",
         _ => "",
     }

@@ -1,140 +1,119 @@
 //! The view from an API server: `serve --kubeconfig FILE`, or as a pod of the cluster.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use meshgate_core::injector::Injectors;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Done, configuration, output};
+use crate::cli::output::{self, Done};
+use crate::cli::runtime::{Runtime, block_on};
+use crate::cli::sources;
 use crate::cluster::Cluster;
-use crate::cluster::live::Live;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
 use crate::controllers::certificates::secret::SecretRef;
-use crate::injector::Injectors;
+use crate::kube_api::client;
 use crate::lifecycle::Latch;
 use crate::server::args::Placement;
 
-use super::front::Front;
-use super::greeting::{self, in_cluster::Whereabouts};
-use super::{LOOKUP_DEADLINE, ServeArgs, registration};
-use crate::cli::parts::Parts;
+use super::banner::{self, Lines};
+use super::listeners::{Listeners, Ready};
+use super::{ServeArgs, registration};
 
-/// How often what `/readyz` and the log say of the view is worked out anew.
+/// How often meshgate works out anew what `/readyz` and the log say of the view.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Serves what the cluster holds until it is told to stop.
+/// The cluster and the configuration, as the start-up lines name them.
+struct Origin {
+    server: String,
+    kubeconfig: String,
+    configuration: String,
+}
+
+/// Serves what the cluster holds until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs) -> Done {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(async {
-        let api = api(args.kubeconfig.as_deref()).await?;
-        let (name, injectors) = named(args.config.as_deref())?;
-        let by = match &args.kubeconfig {
+    block_on(async {
+        let api = api(args).await?;
+        let path = args.config.as_deref().context(
+            "expected --config FILE: for a cluster the injectors are named explicitly, no preset \
+             is on by default; for a first one see examples/cluster/meshgate.yaml",
+        )?;
+        let (configuration, injectors) = sources::configuration(path)?;
+        let kubeconfig = match &args.kubeconfig {
             Some(file) => format!("by {}", file.display()),
             None => "this pod's own".to_owned(),
         };
-        let whereabouts = Whereabouts {
+        let origin = Origin {
             server: api.cluster_url.to_string(),
-            by,
-            configuration: name,
+            kubeconfig,
+            configuration,
         };
-        serve(args, &api, injectors, &whereabouts).await
+        serve(args, &api, injectors, &origin).await
     })
 }
 
-/// How to reach the API server.
-pub(in crate::cli) async fn api(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
-    let Some(path) = kubeconfig else {
-        return Config::incluster().map_err(|error| {
+async fn api(args: &ServeArgs) -> anyhow::Result<Config> {
+    match &args.kubeconfig {
+        Some(path) => sources::from_kubeconfig(path).await,
+        None => Config::incluster().map_err(|error| {
             anyhow!(error).context(
                 "found neither --standalone nor --kubeconfig, and this is no pod of a cluster: \
-                 give --standalone DIR to answer for a folder of manifests, or --kubeconfig FILE \
-                 to answer for a cluster",
+                 give --standalone DIR to answer for a directory of manifests, or --kubeconfig \
+                 FILE to answer for a cluster",
             )
-        });
-    };
-    let cannot = || format!("cannot use --kubeconfig {}", path.display());
-    let kubeconfig = Kubeconfig::read_from(path).with_context(cannot)?;
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.with_context(cannot)
+        }),
+    }
 }
 
-/// The configuration, which a cluster cannot do without.
-fn named(path: Option<&Path>) -> anyhow::Result<(String, Injectors)> {
-    let path = path.context(
-        "expected --config FILE: for a cluster the injectors are named explicitly, none is on by \
-         itself; for a first one see examples/cluster/meshgate.yaml",
-    )?;
-    configuration(path)
-}
-
-async fn serve(
-    args: &ServeArgs,
-    api: &Config,
-    injectors: Injectors,
-    whereabouts: &Whereabouts,
-) -> Done {
-    let client = watch::connect(api).context("cannot set up a client for the API server")?;
-    let parts = Parts::new()?;
-    // With a kubeconfig it is on somebody's machine, as it is standalone.
+async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Origin) -> Done {
+    let client = client::connect(api).context("cannot set up a client for the API server")?;
+    let runtime = Runtime::new()?;
+    // A kubeconfig means a developer's machine, as --standalone does.
     let placement = match args.kubeconfig {
         Some(_) => Placement::Standalone,
         None => Placement::Cluster,
     };
     let secret = args.tls_secret.as_deref();
     let secret = secret.map(|name| SecretRef::new(&client, &args.install.namespace, name));
-    let front = Front::bind(args, placement, secret)?;
+    let listeners = Listeners::bind(args, placement, secret)?;
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.install.namespace)));
     let cluster = Arc::new(Cluster::new(store));
-    let latches = start_view(&parts, &client, &cluster);
-    let live = Live::new(watch::fetch(client.clone()), LOOKUP_DEADLINE);
-    let (ready, addresses) = front.wire(&parts, &cluster, live)?;
-    let started = greeting::Started {
-        certificates: ready.certificates(),
-        addresses,
-    };
-    output::print(&greeting::in_cluster::text(
-        whereabouts,
-        &cluster.read(),
-        &started,
-    ))?;
-    registration::start(args, client, &parts, (&cluster, ready.certificates()));
-    let tell = tell(latches, Arc::clone(&cluster), parts.stop.clone());
-    parts.tasks.spawn("view", tell);
-    ready.run(parts, cluster).await
+    let latches = start_view(&runtime, &client, &cluster);
+    let ready = listeners.wire(&runtime, &cluster, watch::fetch(client.clone()))?;
+    output::print(&text(origin, &cluster.read(), &ready))?;
+    if let Some(form) = registration::form(args, ready.certificates()) {
+        let injectors = Arc::clone(cluster.read().injectors());
+        registration::start(form, client, injectors, &runtime);
+    }
+    let (tasks, stop) = (&runtime.tasks, &runtime.stop);
+    tasks.spawn("view", tell(latches, Arc::clone(&cluster), stop.clone()));
+    ready.run(runtime, cluster).await
 }
 
-/// Starts a watch of every kind; each has a condition of readiness of its own (case 60).
-fn start_view(parts: &Parts, client: &Client, cluster: &Arc<Cluster>) -> Vec<(Kind, Latch)> {
-    let start = |kind: Kind| {
-        let feed = Feed::new(client.clone(), Arc::clone(cluster), kind);
-        (feed, kind, parts.latches.add(kind.plural()))
-    };
-    // All are known before the first one runs: the view is complete when all of them are listed.
-    let feeds = Kind::ALL.map(start);
-    let latch = |(feed, kind, latch): (Feed, Kind, Latch)| {
-        parts
-            .tasks
-            .spawn(kind.plural(), feed.run(parts.stop.clone()));
+/// Starts a watch of each kind; each has a readiness condition of its own (case 60).
+fn start_view(runtime: &Runtime, client: &Client, cluster: &Arc<Cluster>) -> Vec<(Kind, Latch)> {
+    // All feeds exist before the first one runs: the view is complete when all have listed.
+    let feeds = Kind::ALL.map(|kind| (kind, Feed::new(client.clone(), Arc::clone(cluster), kind)));
+    let start = |(kind, feed): (Kind, Feed)| {
+        let latch = runtime.latches.add(kind.plural());
+        let follow = feed.run(runtime.stop.clone());
+        runtime.tasks.spawn(kind.plural(), follow);
         (kind, latch)
     };
-    feeds.into_iter().map(latch).collect()
+    feeds.into_iter().map(start).collect()
 }
 
-/// Says what is new of the view: in the conditions of readiness, on standard output when all was
-/// listed, and in the log when an injector's state changes.
+/// Reports what is new in the view: in the readiness conditions, on standard output after the first
+/// lists, and in the log when an injector's state changes.
 async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut looks = tokio::time::interval(LOOK);
     let mut said = None;
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
-        cluster.update(|store| store.tick(super::now()));
         let now = Instant::now().into_std();
         for (kind, latch) in &latches {
             match cluster.freshness().state(*kind, now) {
@@ -145,10 +124,9 @@ async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: Cancella
         if !cluster.is_synced() {
             continue;
         }
-        let new = greeting::state_lines(&cluster.read());
-        let before = said.replace(new.clone());
-        let Some(before) = before else {
-            let text = greeting::in_cluster::listed(&cluster.read());
+        let new = banner::state_lines(&cluster.read());
+        let Some(before) = said.replace(new.clone()) else {
+            let text = listed(&cluster.read());
             if let Err(error) = output::print(&text) {
                 tracing::debug!(%error, "standard output is closed");
             }
@@ -158,4 +136,29 @@ async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: Cancella
             tracing::info!("{line}");
         }
     }
+}
+
+/// The start-up lines before the API server has answered.
+fn text(origin: &Origin, store: &Store, server: &Ready) -> String {
+    let mut lines = Lines::default();
+    let by = format!("by {}", origin.configuration);
+    lines.push("injectors", &banner::injectors(store, &by));
+    lines.push("excluded", &banner::excluded(store));
+    lines.push_server(server);
+    format!(
+        "meshgate {} answers for the cluster of {} ({})\n\n{}\n\
+         Listing the cluster; meshgate refuses pods until that is done.\n\n",
+        env!("CARGO_PKG_VERSION"),
+        origin.server,
+        origin.kubeconfig,
+        lines.0,
+    )
+}
+
+/// The content of the cluster, after the first lists.
+fn listed(store: &Store) -> String {
+    let mut lines = Lines::default();
+    lines.push("listed", &banner::counts(store));
+    lines.push_notes(&banner::notes(store));
+    format!("{}\n{}\n", lines.0, banner::states_table(store))
 }

@@ -1,66 +1,57 @@
-//! The writer of the registration, in the process that is registered: for development and tests.
+//! The controllers in the process that they register: for development and tests.
 
 use std::sync::Arc;
 
 use kube::Client;
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{self, Settings};
 
-use crate::cli::parts::Parts;
-use crate::cluster::Cluster;
+use crate::cli::runtime::Runtime;
 use crate::controllers::certificates::{self, Source};
 use crate::controllers::{self, Context, Form, Writer};
+use crate::kube_api::wall_clock;
 use crate::leader::{Claim, Reporting};
-use crate::render::{self, Settings};
 
+use super::ServeArgs;
 use super::certificates::Certificates;
-use super::{ServeArgs, now};
 
-/// Starts it, if `--webhook-url` says by which address.
-pub(super) fn start(
-    args: &ServeArgs,
-    client: Client,
-    parts: &Parts,
-    (cluster, certificates): (&Arc<Cluster>, &Certificates),
-) {
-    let Some(url) = &args.registration.webhook_url else {
-        return;
-    };
-    // The flags that would make it another exclude each other.
+/// The form of the registration, if `--webhook-url` asks for one.
+pub(super) fn form(args: &ServeArgs, certificates: &Certificates) -> Option<Form> {
+    let url = args.registration.webhook_url.as_ref()?;
+    // clap rejects --webhook-url with --tls-secret.
     let Certificates::Files(files) = certificates else {
-        return;
+        return None;
     };
-    let form = Form {
+    let client = render::Client::Url(url.to_string());
+    Some(Form {
         settings: Settings {
             enforcement: args.registration.enforcement.into(),
-            ..Settings::new(
-                render::Client::Url(url.to_string()),
-                &args.install.namespace,
-            )
+            ..Settings::new(client, &args.install.namespace)
         },
         mirror: args.registration.mirror.form(),
         configuration: None,
         creates_namespace: true,
         certificates: certificates::Settings {
             source: Source::File(files.ca_path.clone()),
-            clock: Arc::new(now),
+            clock: Arc::new(wall_clock),
         },
-    };
-    let injectors = Arc::clone(cluster.read().injectors());
+    })
+}
+
+/// Starts the controllers, without leader election: no other process registers this address.
+pub(super) fn start(form: Form, client: Client, injectors: Arc<Injectors>, runtime: &Runtime) {
     let reporting = Reporting {
-        metrics: Arc::clone(&parts.metrics),
-        latch: parts.latches.add("registration"),
+        metrics: Arc::clone(&runtime.metrics),
+        latch: runtime.latches.add("registration"),
     };
     let make = move |client| {
-        Context::new(
-            client,
-            Arc::clone(&injectors),
-            form.clone(),
-            reporting.clone(),
-        )
+        let injectors = Arc::clone(&injectors);
+        Context::new(client, injectors, form.clone(), reporting.clone())
     };
-    // No other process contends with one that registers its own address.
     let alone = Writer {
         client,
         claim: Claim::always(),
     };
-    drop(controllers::start(alone, make, &parts.tasks, &parts.stop));
+    let (tasks, stop) = (&runtime.tasks, &runtime.stop);
+    drop(controllers::start(alone, make, tasks, stop));
 }

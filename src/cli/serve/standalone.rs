@@ -1,66 +1,55 @@
-//! The view from a folder of manifests: `serve --standalone DIR`.
+//! The view from a directory of manifests: `serve --standalone DIR`.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::output;
-use crate::cli::{Done, configuration};
+use crate::cli::output::{self, Done, plural};
+use crate::cli::runtime::{Runtime, block_on};
+use crate::cli::sources;
 use crate::cluster::Cluster;
-use crate::cluster::folder::{self, Folder, Look};
-use crate::cluster::live::{Fetch, Live};
+use crate::cluster::manifest::dir::{INTERVAL, Look, ManifestDir, Problem};
+use crate::cluster::namespace_lookup::Fetch;
 use crate::cluster::store::Store;
 use crate::server::args::Placement;
 
-use super::front::Front;
-use super::{LOOKUP_DEADLINE, ServeArgs, greeting};
-use crate::cli::parts::Parts;
+use super::ServeArgs;
+use super::banner::{self, Lines};
+use super::listeners::{Listeners, Ready};
 
-/// Serves what the files in `path` describe until it is told to stop.
+/// Serves what the files in `path` describe until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
-    let given = args.config.as_deref().map(configuration).transpose()?;
-    let mut folder = Folder::new(path, given, &args.install.namespace);
-    let store = folder.open().map_err(|found| problems(&found))?;
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(serve(args, path, folder, store))
+    let given = sources::configuration_of(args.config.as_deref())?;
+    let mut directory = ManifestDir::new(path, given, &args.install.namespace);
+    let store = sources::open(&mut directory)?;
+    block_on(serve(args, path, directory, store))
 }
 
-/// All that is wrong with a folder, a line each.
-pub(in crate::cli) fn problems(problems: &[folder::Problem]) -> anyhow::Error {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    anyhow!("{}", lines.join("\n       "))
-}
-
-async fn serve(args: &ServeArgs, path: &Path, folder: Folder, store: Store) -> Done {
-    let parts = Parts::new()?;
-    let front = Front::bind(args, Placement::Standalone, None)?;
-    let view = parts.latches.add("view");
+async fn serve(args: &ServeArgs, path: &Path, directory: ManifestDir, store: Store) -> Done {
+    let runtime = Runtime::new()?;
+    let listeners = Listeners::bind(args, Placement::Standalone, None)?;
+    let view = runtime.latches.add("view");
     let cluster = Arc::new(Cluster::new(store));
     cluster.mark_synced();
     view.open();
-    let live = Live::new(lookup(path), LOOKUP_DEADLINE);
-    let (ready, addresses) = front.wire(&parts, &cluster, live)?;
-    let started = greeting::Started {
-        certificates: ready.certificates(),
-        addresses,
-    };
-    let text = greeting::standalone::text(path, &folder, &cluster.read(), &started);
+    let ready = listeners.wire(&runtime, &cluster, lookup(path))?;
+    let text = text(path, &directory, &cluster.read(), &ready);
     output::print(&text)?;
-    let follow = follow(folder, Arc::clone(&cluster), parts.stop.clone());
-    parts.tasks.spawn("folder", follow);
-    ready.run(parts, cluster).await
+    let follow = follow(directory, Arc::clone(&cluster), runtime.stop.clone());
+    runtime.tasks.spawn("folder", follow);
+    ready.run(runtime, cluster).await
 }
 
-/// What a live look-up is without a cluster: the files, as they are now.
-fn lookup(folder: &Path) -> Fetch {
-    let folder = folder.to_owned();
+/// Without a cluster, a live look-up reads the files as they are now.
+fn lookup(directory: &Path) -> Fetch {
+    let directory = directory.to_owned();
     Arc::new(move |name| {
-        let folder = folder.clone();
-        let read = tokio::task::spawn_blocking(move || Folder::namespace(&folder, &name));
-        let flat = |read: Result<Result<_, folder::Problem>, _>| match read {
+        let directory = directory.clone();
+        let read = tokio::task::spawn_blocking(move || ManifestDir::namespace(&directory, &name));
+        let flat = |read: Result<Result<_, Problem>, _>| match read {
             Ok(read) => read.map_err(|problem| problem.to_string()),
             Err(error) => Err(format!("the look-up ended early: {error}")),
         };
@@ -68,40 +57,40 @@ fn lookup(folder: &Path) -> Fetch {
     })
 }
 
-/// Follows the files.
-async fn follow(mut folder: Folder, cluster: Arc<Cluster>, stop: CancellationToken) {
-    let mut looks = tokio::time::interval(folder::INTERVAL);
+/// Follows the files, and logs what their changes change.
+async fn follow(mut directory: ManifestDir, cluster: Arc<Cluster>, stop: CancellationToken) {
+    let mut looks = tokio::time::interval(INTERVAL);
     let mut last_problem = String::new();
-    let mut facts = greeting::standalone::facts(&folder, &cluster.read());
+    let mut before = facts(&directory, &cluster.read());
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
-        let look = tokio::task::spawn_blocking(move || (folder.look(), folder)).await;
+        let look = tokio::task::spawn_blocking(move || (directory.look(), directory)).await;
         let Ok((look, same)) = look else { return };
-        folder = same;
+        directory = same;
         report(&look, &mut last_problem);
         if let Some(store) = look.store {
-            let before =
-                std::mem::replace(&mut facts, greeting::standalone::facts(&folder, &store));
+            let now = facts(&directory, &store);
             cluster.replace(store);
-            for line in facts.difference(&before) {
+            for line in now.difference(&before) {
                 tracing::info!("{line}");
             }
+            before = now;
         }
     }
 }
 
 fn report(look: &Look, last_problem: &mut String) {
     if !look.read.is_empty() {
-        tracing::info!(files = greeting::some(&look.read), "read again");
+        tracing::info!(files = some(&look.read), "read again");
     }
     if !look.gone.is_empty() {
-        tracing::info!(files = greeting::some(&look.gone), "no longer there");
+        tracing::info!(files = some(&look.gone), "no longer there");
     }
     for kind in &look.ignored {
-        tracing::info!(kind, "this kind is not looked at");
+        tracing::info!(kind, "meshgate does not look at this kind");
     }
     for problem in &look.problems {
         let problem = problem.to_string();
-        // Told again to somebody who edits another file and waits for it to count.
+        // Repeated when another file changes: its author waits for the change to count.
         if *last_problem != problem || !look.read.is_empty() {
             tracing::warn!("{problem}; what was read before stays in force");
             *last_problem = problem;
@@ -109,5 +98,104 @@ fn report(look: &Look, last_problem: &mut String) {
     }
     if look.store.is_some() {
         last_problem.clear();
+    }
+}
+
+/// The first names of a list, and how many more there are.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let (shown, more) = names.split_at(names.len().min(SHOWN));
+    let shown = shown.join(", ");
+    match more.len() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The start-up lines.
+fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> String {
+    let mut lines = Lines::default();
+    lines.push("read", &read(directory, store));
+    lines.push("injectors", &injectors(directory, store));
+    lines.push("excluded", &banner::excluded(store));
+    lines.push_notes(&notes(store));
+    lines.push_server(server);
+    let ca = server.certificates().ca_path();
+    let (verb, review) = match review(path) {
+        Some(review) => ("Try", review),
+        None => ("Send an AdmissionReview", PathBuf::from("REVIEW.json")),
+    };
+    format!(
+        "meshgate {} answers for the cluster in {}\n\n{}\n{}\n\
+         {verb}, in another terminal:\n\n  curl --cacert {} -H 'Content-Type: application/json' \\\n    \
+         --data @{} https://{}/mutate/pods\n\n",
+        env!("CARGO_PKG_VERSION"),
+        path.display(),
+        lines.0,
+        banner::states_table(store),
+        quoted(ca.unwrap_or_else(|| Path::new("CA.crt"))),
+        quoted(&review),
+        banner::url(server.address()),
+    )
+}
+
+/// Lines about the view. After a change, the lines that are new tell what has changed.
+fn facts(directory: &ManifestDir, store: &Store) -> BTreeSet<String> {
+    let mut facts = banner::state_lines(store);
+    facts.insert(format!("injectors: {}", injectors(directory, store)));
+    facts.insert(format!("excluded namespaces: {}", banner::excluded(store)));
+    facts.extend(notes(store));
+    facts
+}
+
+fn notes(store: &Store) -> Vec<String> {
+    if store.counts().iter().all(|(_, count)| *count == 0) {
+        let note = "no object was found: expected *.yaml, *.yml or *.json files directly in the \
+                    directory";
+        return vec![note.to_owned()];
+    }
+    banner::notes(store)
+}
+
+fn read(directory: &ManifestDir, store: &Store) -> String {
+    let files = plural(directory.files().count(), "file");
+    let counts = banner::counts(store);
+    let ignored = directory.ignored();
+    let kinds = ignored.iter().map(|(kind, count)| plural(*count, kind));
+    let kinds: Vec<String> = kinds.collect();
+    if kinds.is_empty() {
+        return format!("{files}: {counts}");
+    }
+    format!("{files}: {counts}; not looked at: {}", kinds.join(", "))
+}
+
+fn injectors(directory: &ManifestDir, store: &Store) -> String {
+    match directory.configuration_origin() {
+        Some(origin) => banner::injectors(store, &format!("by {origin}")),
+        None => banner::injectors(store, "no Configuration was found: all presets"),
+    }
+}
+
+/// A review to try: one of those beside the directory.
+fn review(directory: &Path) -> Option<PathBuf> {
+    let beside = match directory.parent() {
+        Some(parent) if directory.file_name().is_some() => parent.join("reviews"),
+        Some(_) | None => directory.join("../reviews"),
+    };
+    let entries = std::fs::read_dir(beside).ok()?.flatten();
+    let files = entries.map(|entry| entry.path());
+    files
+        .filter(|file| file.extension().is_some_and(|end| end == "json"))
+        .min()
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,".contains(c);
+    if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }

@@ -1,6 +1,7 @@
-//! `meshgate status`: how an installation is, in one screen.
+//! `meshgate status`: the state of an installation, on one screen.
 
 mod observe;
+mod observed;
 mod report;
 
 use std::path::PathBuf;
@@ -9,63 +10,64 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cluster::watch;
+use crate::kube_api::client;
 
-use self::report::{Grade, Injector, Leader, Observed, Pod, Refusal, Row};
+use self::observed::{Leader, Pod, Refusal};
+use self::report::{Grade, Row};
 use super::install_namespace::InstallNamespace;
-use super::output::{self, Exit, Format};
-use super::{Done, cluster_config};
+use super::output::{self, Done, Exit, OutputArgs};
+use super::runtime::block_on;
+use super::sources;
+use super::states::InjectorState;
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Looks with the rights of whoever runs it; what may not be read is said. Nothing of meshgate has to run \
-for this. Which injectors count is read from the ConfigMap of the running Deployment, or from --config.
+    after_help = "Reads with the rights of the user who runs it, and reports what those rights do not \
+show. meshgate itself need not run. Without --config, the configuration is that of the ConfigMap that the \
+Deployment mounts.
 
-Exit codes: 0 all is as it should be, 1 something is not, 2 some of it could not be seen."
+Exit codes: 0 all is well, 1 findings, 2 no findings, but some of it could not be seen."
 )]
 pub(super) struct StatusArgs {
-    /// Whose cluster [default: as kubectl finds it, else the pod's own]
+    /// The cluster's kubeconfig [default: as kubectl finds it, else the pod's own]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
     #[command(flatten)]
     install: InstallNamespace,
 
-    /// The Configuration, if it is not that of the Deployment
+    /// The Configuration [default: that of the Deployment]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Give up after so many seconds
+    /// Give up after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
 
-    /// Form of the answer
-    #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The answer for programs.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Answer<'o> {
     server: &'o str,
     findings: usize,
     rows: &'o [Row],
     pods: Option<&'o Vec<Pod>>,
     leader: Option<&'o Leader>,
-    injectors: Option<&'o Vec<Injector>>,
+    injectors: Option<&'o Vec<InjectorState>>,
     refusals: Option<&'o Vec<Refusal>>,
 }
 
 pub(super) fn run(args: &StatusArgs) -> Done {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(async {
+    block_on(async {
         let limit = Duration::from_secs(args.timeout);
         match tokio::time::timeout(limit, Box::pin(status(args))).await {
             Ok(done) => done,
             Err(_) => bail!(
-                "the API server did not answer all within {} s",
+                "the API server did not answer everything within {} s",
                 args.timeout
             ),
         }
@@ -73,52 +75,32 @@ pub(super) fn run(args: &StatusArgs) -> Done {
 }
 
 async fn status(args: &StatusArgs) -> Done {
-    let config = cluster_config(args.kubeconfig.as_deref()).await?;
+    let config = sources::cluster_config(args.kubeconfig.as_deref()).await?;
     let server = config.cluster_url.to_string();
-    let client = watch::connect(&config).context("cannot set up a client for the API server")?;
-    let given = args
-        .config
-        .as_deref()
-        .map(super::configuration)
-        .transpose()?;
+    let client = client::connect(&config).context("cannot set up a client for the API server")?;
+    let given = sources::configuration_of(args.config.as_deref())?;
     let given = given.map(|(_, injectors)| injectors);
     let seen = Box::pin(observe::observe(&client, &args.install.namespace, given)).await;
     let rows = report::report(&seen);
-    match args.output {
-        Format::Table => output::print(&text(&server, &rows))?,
-        Format::Json | Format::Yaml => print_value(args.output, (&server, &rows), &seen)?,
-    }
-    Ok(exit(&rows))
-}
-
-fn exit(rows: &[Row]) -> Exit {
-    let has = |grade: Grade| rows.iter().any(|row| row.grade == grade);
-    match (has(Grade::Finding), has(Grade::Unknown)) {
-        (true, _) => Exit::Findings,
-        (false, true) => Exit::CannotTell,
-        (false, false) => Exit::Fine,
-    }
-}
-
-fn print_value(
-    format: Format,
-    (server, rows): (&str, &[Row]),
-    seen: &Observed,
-) -> anyhow::Result<()> {
-    let findings = rows
-        .iter()
-        .filter(|row| row.grade == Grade::Finding)
-        .count();
+    let count = |grade: Grade| rows.iter().filter(|row| row.grade == grade).count();
+    let findings = count(Grade::Finding);
     let answer = Answer {
-        server,
+        server: &server,
         findings,
-        rows,
+        rows: &rows,
         pods: seen.pods.as_ref().ok(),
         leader: seen.leader.as_ref().ok().and_then(Option::as_ref),
         injectors: seen.injectors.as_ref().ok(),
         refusals: seen.refusals.as_ref().ok(),
     };
-    output::print_value(format, &answer)
+    args.output.print(&answer, || text(&server, &rows))?;
+    Ok(if findings > 0 {
+        Exit::Findings
+    } else if count(Grade::Unknown) > 0 {
+        Exit::CannotTell
+    } else {
+        Exit::Fine
+    })
 }
 
 fn text(server: &str, rows: &[Row]) -> String {

@@ -1,6 +1,7 @@
-//! Looks at an installation, with the rights of whoever runs it.
+//! Looks at an installation, with the rights of the user who runs `status`.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,26 +9,27 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod as PodObject, Secret};
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::webhooks::names_pod_entry;
+use meshgate_core::render::{CONFIGURATION, OURS, OWNER};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::certs::chain;
 use crate::cli::break_glass;
-use crate::cli::serve::state_and_reason;
+use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
-use crate::injector::Injectors;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{call, event, objects, served, wall_clock};
-use crate::render::webhooks::names_pod_entry;
-use crate::render::{CONFIGURATION, OURS, OWNER};
 
-use super::report::{Injector, Known, Leader, Observed, Pod, Refusal, Said};
+use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
 
 /// Label of everything that an installation consists of.
 const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
-/// Label that says which part of it something is.
+/// Label that names the component of a Deployment or pod.
 const COMPONENT: &str = "app.kubernetes.io/component";
-/// How far back refusals are looked at.
+/// How far back `status` looks for refusals.
 const MINUTES: i64 = 10;
 
 /// Looks at all of it.
@@ -36,7 +38,7 @@ pub(super) async fn observe(
     namespace: &str,
     given: Option<Injectors>,
 ) -> Observed {
-    let (registration, pods, wanted, leader, serving, injectors, events) = tokio::join!(
+    let (registration, pods, wanted, leader, serving, injectors, refusals, said) = tokio::join!(
         registration(client),
         pods(client, namespace),
         wanted(client, namespace),
@@ -44,8 +46,8 @@ pub(super) async fn observe(
         serving(client, namespace),
         injectors(client, namespace, given),
         refusals(client),
+        said(client),
     );
-    let said = said(client).await;
     let breakable = match registration {
         Ok(_) => Vec::new(),
         Err(_) => breakable(client).await,
@@ -60,9 +62,29 @@ pub(super) async fn observe(
         leader,
         serving,
         injectors,
-        refusals: events,
+        refusals,
         said,
     }
+}
+
+/// An object of a kind, if it exists.
+async fn get<K>(api: Api<K>, name: &str) -> Known<Option<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let what = || format!("cannot read the {} {name}", K::kind(&()));
+    let object = call(what, api.get_opt(name)).await;
+    object.map_err(|error| error.to_string())
+}
+
+/// The selected objects of a kind.
+async fn list<K>(api: Api<K>, params: ListParams) -> Known<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let what = || format!("cannot list objects of kind {}", K::kind(&()));
+    let list = call(what, api.list(&params)).await;
+    Ok(list.map_err(|error| error.to_string())?.items)
 }
 
 async fn registration(client: &Client) -> Known<Vec<Value>> {
@@ -76,10 +98,9 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
             ListParams::default().labels(OURS)
         };
         let what = || format!("cannot list objects of kind {}", names.kind);
-        let list = call(what, objects(client, kind).list(&params)).await;
-        let list = match list {
+        let list = match call(what, objects(client, kind).list(&params)).await {
             Ok(list) => list,
-            // That the owner cannot be seen says nothing of the rest.
+            // A missing right to see the owner says nothing about the rest.
             Err(error) if error.is_forbidden() && kind == Kind::ClusterRole => continue,
             Err(error) => return Err(error.to_string()),
         };
@@ -92,7 +113,7 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
     Ok(found)
 }
 
-/// What can be switched off, with no more rights than that takes.
+/// What `break-glass` can switch off, read with no more rights than `break-glass` needs.
 async fn breakable(client: &Client) -> Vec<Value> {
     let seen = break_glass::look(client).await;
     let with_kind = |(id, mut object): (Id, Value)| {
@@ -102,26 +123,23 @@ async fn breakable(client: &Client) -> Vec<Value> {
     seen.objects.into_iter().map(with_kind).collect()
 }
 
-/// How many pods of each component there are to be. Who may not read it is told of the pods there are.
+/// How many pods of each component the Deployments want. Without the right to read them, `status`
+/// reports the pods that exist.
 async fn wanted(client: &Client, namespace: &str) -> BTreeMap<String, usize> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let what = || "cannot list Deployments".to_owned();
-    let list = call(what, api.list(&ListParams::default().labels(PART_OF))).await;
+    let api = Api::<Deployment>::namespaced(client.clone(), namespace);
+    let all = list(api, ListParams::default().labels(PART_OF)).await;
     let count = |one: Deployment| {
         let component = one.metadata.labels?.remove(COMPONENT)?;
         let replicas = one.spec.and_then(|spec| spec.replicas).unwrap_or(1);
         Some((component, usize::try_from(replicas).ok()?))
     };
-    let all = list.into_iter().flat_map(|list| list.items);
-    all.filter_map(count).collect()
+    all.into_iter().flatten().filter_map(count).collect()
 }
 
 async fn pods(client: &Client, namespace: &str) -> Known<Vec<Pod>> {
     let api: Api<PodObject> = Api::namespaced(client.clone(), namespace);
-    let what = || format!("cannot list pods of namespace {namespace}");
-    let list = call(what, api.list(&ListParams::default().labels(PART_OF))).await;
-    let list = list.map_err(|error| error.to_string())?;
-    Ok(list.items.into_iter().map(pod).collect())
+    let pods = list(api, ListParams::default().labels(PART_OF)).await?;
+    Ok(pods.into_iter().map(pod).collect())
 }
 
 fn pod(pod: PodObject) -> Pod {
@@ -129,7 +147,8 @@ fn pod(pod: PodObject) -> Pod {
     let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
     let spec = pod.spec.unwrap_or_default();
     let conditions = pod.status.and_then(|status| status.conditions);
-    let mut conditions = conditions.unwrap_or_default().into_iter();
+    let mut conditions = conditions.into_iter().flatten();
+    let image = spec.containers.into_iter().next().and_then(|one| one.image);
     Pod {
         name: pod.metadata.name.unwrap_or_default(),
         component: label(COMPONENT),
@@ -137,20 +156,13 @@ fn pod(pod: PodObject) -> Pod {
         ending: pod.metadata.deletion_timestamp.is_some(),
         node: spec.node_name.unwrap_or_default(),
         configuration: label("meshgate.io/configuration"),
-        image: spec
-            .containers
-            .into_iter()
-            .next()
-            .and_then(|one| one.image)
-            .unwrap_or_default(),
+        image: image.unwrap_or_default(),
     }
 }
 
 async fn leader(client: &Client, namespace: &str) -> Known<Option<Leader>> {
-    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let what = || "cannot read the Lease meshgate-control".to_owned();
-    let lease = call(what, api.get_opt("meshgate-control")).await;
-    let lease = lease.map_err(|error| error.to_string())?;
+    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
+    let lease = get(leases, "meshgate-control").await?;
     Ok(lease.map(|lease| {
         let spec = lease.spec.unwrap_or_default();
         Leader {
@@ -161,13 +173,10 @@ async fn leader(client: &Client, namespace: &str) -> Known<Option<Leader>> {
     }))
 }
 
-/// The certificate that replicas serve with; its key is not looked at.
-async fn serving(client: &Client, namespace: &str) -> Known<Vec<(String, Timestamp)>> {
+/// The certificate that replicas serve with. Its key is ignored.
+async fn serving(client: &Client, namespace: &str) -> Known<Ends> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let what = || "cannot read the Secret meshgate-tls".to_owned();
-    let secret = call(what, api.get_opt("meshgate-tls")).await;
-    let secret = secret.map_err(|error| error.to_string())?;
-    let Some(secret) = secret else {
+    let Some(secret) = get(api, "meshgate-tls").await? else {
         return Ok(Vec::new());
     };
     let data = secret.data.unwrap_or_default();
@@ -176,7 +185,7 @@ async fn serving(client: &Client, namespace: &str) -> Known<Vec<(String, Timesta
 }
 
 /// The CAs that are registered with the gate.
-fn trusted(registration: &Known<Vec<Value>>) -> Known<Vec<(String, Timestamp)>> {
+fn trusted(registration: &Known<Vec<Value>>) -> Known<Ends> {
     use base64::Engine as _;
     let objects = registration.as_ref().map_err(Clone::clone)?;
     let is_gate = |one: &&Value| {
@@ -188,9 +197,7 @@ fn trusted(registration: &Known<Vec<Value>>) -> Known<Vec<(String, Timestamp)>> 
     };
     let mut bundles = gate["webhooks"].as_array().into_iter().flatten();
     let bundle = bundles.find_map(|entry| entry["clientConfig"]["caBundle"].as_str());
-    let Some(bundle) = bundle else {
-        return Err("the API server's own CAs are used".to_owned());
-    };
+    let bundle = bundle.ok_or("the API server uses its own CAs")?;
     let pem = base64::engine::general_purpose::STANDARD.decode(bundle);
     let pem = pem.map_err(|error| format!("the registered caBundle is no base64: {error}"))?;
     chain::ends(&pem).map_err(|error| error.to_string())
@@ -200,66 +207,41 @@ async fn injectors(
     client: &Client,
     namespace: &str,
     given: Option<Injectors>,
-) -> Known<Vec<Injector>> {
+) -> Known<Vec<InjectorState>> {
     let injectors = match given {
         Some(given) => given,
-        None => configured(client, namespace).await?,
+        None => configured(client, namespace)
+            .await
+            .map_err(|why| format!("{why}; give --config FILE"))?,
     };
     let store = watch::snapshot(client, Arc::new(injectors)).await?;
-    let tell = |state: &crate::cluster::report::State<'_>| {
-        let (word, why) = state_and_reason(state);
-        let name = &state.injector.profile.name;
-        let name = match state.instance {
-            Some(instance) => format!("{name} {instance}"),
-            None => name.clone(),
-        };
-        Injector {
-            name,
-            state: word,
-            why,
-        }
-    };
-    Ok(store.states().iter().map(tell).collect())
+    Ok(states::of(&store))
 }
 
 /// The configuration that the Deployment mounts.
 async fn configured(client: &Client, namespace: &str) -> Known<Injectors> {
-    let no = |why: &str| format!("{why}; give --config FILE");
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let what = || "cannot read the Deployment meshgate".to_owned();
-    let found = call(what, api.get_opt("meshgate")).await;
-    let found = found.map_err(|error| no(&error.to_string()))?;
-    let found =
-        found.ok_or_else(|| no("there is no Deployment meshgate to see the configuration of"))?;
-    let pod = found
-        .spec
-        .and_then(|spec| spec.template.spec)
-        .unwrap_or_default();
-    let volumes = pod.volumes.unwrap_or_default().into_iter();
-    let mut maps = volumes
-        .filter_map(|volume| volume.config_map)
-        .map(|map| map.name);
-    let name = maps.find(|name| name.starts_with("meshgate-"));
-    let name = name.ok_or_else(|| no("the Deployment meshgate mounts no ConfigMap meshgate-…"))?;
+    let found = get(api, "meshgate").await?;
+    let found = found.ok_or("there is no Deployment meshgate, which would name its ConfigMap")?;
+    let pod = found.spec.and_then(|spec| spec.template.spec);
+    let volumes = pod.and_then(|pod| pod.volumes).into_iter().flatten();
+    let maps = volumes.filter_map(|volume| volume.config_map);
+    let mut names = maps.map(|map| map.name);
+    let name = names.find(|name| name.starts_with("meshgate-"));
+    let name = name.ok_or("the Deployment meshgate mounts no ConfigMap meshgate-…")?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let map = call(
-        || format!("cannot read the ConfigMap {name}"),
-        api.get(&name),
-    )
-    .await;
-    let map = map.map_err(|error| no(&error.to_string()))?;
+    let map = get(api, &name).await?;
+    let map = map.ok_or_else(|| format!("there is no ConfigMap {name}"))?;
     let data = map.data.unwrap_or_default();
     let text = data.get("meshgate.yaml");
-    let text = text.ok_or_else(|| no(&format!("the ConfigMap {name} has no key meshgate.yaml")))?;
+    let text = text.ok_or_else(|| format!("the ConfigMap {name} has no key meshgate.yaml"))?;
     Injectors::from_yaml(&name, text.as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Refusals of ours that controllers have met.
+/// The refusals by meshgate that controllers have recorded.
 async fn refusals(client: &Client) -> Known<Vec<Refusal>> {
-    let api: Api<Event> = Api::all(client.clone());
     let params = ListParams::default().fields("reason=FailedCreate");
-    let list = call(|| "cannot list Events".to_owned(), api.list(&params)).await;
-    let list = list.map_err(|error| error.to_string())?;
+    let events = list(Api::<Event>::all(client.clone()), params).await?;
     let since = wall_clock().as_second() - MINUTES * 60;
     let refusal = |event: Event| {
         let message = event.message.clone().unwrap_or_default();
@@ -275,26 +257,22 @@ async fn refusals(client: &Client) -> Known<Vec<Refusal>> {
             message,
         })
     };
-    Ok(list.items.into_iter().filter_map(refusal).collect())
+    Ok(events.into_iter().filter_map(refusal).collect())
 }
 
 fn when(event: &Event) -> Option<Timestamp> {
     let last = event.last_timestamp.as_ref().map(|time| time.0);
-    let of_series = event
-        .series
-        .as_ref()
-        .and_then(|series| series.last_observed_time.as_ref());
+    let series = event.series.as_ref();
+    let of_series = series.and_then(|series| series.last_observed_time.as_ref());
     let first = event.event_time.as_ref().map(|time| time.0);
-    last.or_else(|| Some(of_series?.0)).or(first)
+    last.or(of_series.map(|time| time.0)).or(first)
 }
 
-/// What meshgate said last of the registration. That it cannot be seen is no matter.
+/// The latest of meshgate's own Events about the registration. `status` does without it where the
+/// user may not read Events.
 async fn said(client: &Client) -> Option<Said> {
     let api: Api<Event> = Api::namespaced(client.clone(), event::NAMESPACE);
     let params = ListParams::default().fields(&format!("involvedObject.name={CONFIGURATION}"));
-    let list = call(|| "cannot list Events".to_owned(), api.list(&params))
-        .await
-        .ok()?;
     let said = |event: Event| {
         let reason = event.reason.clone()?;
         let is_wrong = reason == event::NOT_AS_WANTED;
@@ -305,8 +283,7 @@ async fn said(client: &Client) -> Option<Said> {
             is_wrong,
         })
     };
-    list.items
-        .into_iter()
-        .filter_map(said)
-        .max_by_key(|said| said.at)
+    let events = list(api, params).await.ok()?;
+    let said = events.into_iter().filter_map(said);
+    said.max_by_key(|said| said.at)
 }

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::Done;
-use crate::cli::output::{self, Exit, Format};
+use crate::cli::output::{self, Done, Exit, OutputArgs};
 
 use super::plan::{Installed, ObjectRef};
 use super::removal::{CONTROL, Found};
@@ -75,11 +74,8 @@ impl Answer {
         }
     }
 
-    pub(super) fn print(&self, format: Format, server: &str) -> Done {
-        match format {
-            Format::Table => output::print(&self.text(server))?,
-            Format::Json | Format::Yaml => output::print_value(format, self)?,
-        }
+    pub(super) fn print(&self, output: OutputArgs, server: &str) -> Done {
+        output.print(self, || self.text(server))?;
         Ok(self.exit())
     }
 

@@ -6,7 +6,7 @@ mod removal;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use kube::Client;
 
 use crate::kube_api::kind::{Id, Kind};
@@ -17,7 +17,8 @@ use self::plan::Installed;
 use self::removal::{CONTROL, Found, PAUSE};
 use super::change::ChangeArgs;
 use super::install_namespace::InstallNamespace;
-use super::{Done, output};
+use super::output::{self, Done};
+use super::runtime::block_on;
 
 /// The command watches for so long whether a running meshgate writes something again.
 const WATCHED: Duration = Duration::from_secs(2);
@@ -48,8 +49,7 @@ pub(super) struct UninstallArgs {
 }
 
 pub(super) fn run(args: &UninstallArgs) -> Done {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(uninstall(args))
+    block_on(uninstall(args))
 }
 
 async fn uninstall(args: &UninstallArgs) -> Done {

@@ -1,104 +1,197 @@
 //! The view fed by an API server: one [`Feed`] per kind, events in, [`super::store::Store`] out.
-//!
-//! Why not `kube::runtime::watcher`: it hides bookmarks, and they are the only sign of life of a
-//! quiet watch (case 62); it opens an ended watch again without a pause; and one object that
-//! does not decode fails the whole list (case 41). What is used of kube is its client.
+//! [`crate::kube_api::follow`] lists, watches and tries again.
 
-mod client;
-mod feed;
-mod fetch;
-mod pace;
-mod snapshot;
-mod source;
+mod once;
 #[cfg(test)]
 mod tests;
-mod wire;
+mod written;
 
-pub use self::client::connect;
-pub use self::feed::Feed;
-pub use self::fetch::fetch;
-pub use self::snapshot::snapshot;
+pub use self::once::{fetch, snapshot};
 
-use kube::error::Status;
+use std::collections::HashSet;
+use std::sync::Arc;
 
+use futures::StreamExt;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::injector::Injectors;
+use crate::kube_api::follow::{Failure, follow};
+use crate::kube_api::listen::Sign;
+
+use super::Cluster;
 use super::freshness::{Scope, Trouble};
+use super::object::{Kind, Object, ObjectId};
 
-/// What went wrong with a request, and what to do about it.
-#[derive(Debug)]
-struct Failure {
-    trouble: Trouble,
-    /// What the server asked us to wait.
-    wait: Option<std::time::Duration>,
-    /// The version that was asked for is of no use: list again.
-    is_expired: bool,
-    /// The server does not know what it was asked for.
-    is_unknown: bool,
+use self::written::Written;
+
+/// Objects per page of a list: some megabytes of large ones. Lists are not streamed: older API servers
+/// cannot, and a page at a time needs no more memory.
+const PAGE: u32 = 100;
+/// Names of unreadable objects that are remembered, so that each is told once.
+const MOST_UNREADABLE: usize = 1_000;
+
+/// Follows one kind.
+pub struct Feed {
+    client: Client,
+    cluster: Arc<Cluster>,
+    injectors: Arc<Injectors>,
+    kind: Kind,
+    /// The list that is being read. It counts once it is complete.
+    listed: Vec<Object>,
+    told_unreadable: HashSet<ObjectId>,
 }
 
-impl Failure {
-    /// It is the server's fault, or that of the way to it.
-    fn server(text: impl Into<String>) -> Self {
+impl Feed {
+    /// Follows `kind`, which the view does not hold yet.
+    pub fn new(client: Client, cluster: Arc<Cluster>, kind: Kind) -> Self {
+        cluster.freshness().follow(kind);
+        let injectors = Arc::clone(cluster.read().injectors());
         Self {
-            trouble: Trouble {
-                scope: Scope::Server,
-                text: text.into(),
+            client,
+            cluster,
+            injectors,
+            kind,
+            listed: Vec::new(),
+            told_unreadable: HashSet::new(),
+        }
+    }
+
+    /// Follows it until `stop`.
+    pub async fn run(mut self, stop: CancellationToken) {
+        stop.run_until_cancelled(self.follow()).await;
+    }
+
+    async fn follow(&mut self) {
+        let (cluster, kind) = (Arc::clone(&self.cluster), self.kind);
+        let mut events = follow(
+            &self.client,
+            move |client| Api::<Written>::all_with(client, &kind),
+            Config::default().page_size(PAGE),
+            move |sign| heard(&cluster, kind, sign),
+        );
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.take(event),
+                Err(failure) => self.failed(failure),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event<Written>) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(written) => {
+                let read = self.read(&written);
+                self.listed.extend(read);
+            }
+            Event::InitDone => self.relist(),
+            Event::Apply(written) => match self.read(&written) {
+                Some(object) => self.cluster.update(|store| store.apply(object)),
+                // What it was before is no longer true.
+                None => self.delete(&written),
             },
-            wait: None,
-            is_expired: false,
-            is_unknown: false,
+            Event::Delete(written) => self.delete(&written),
         }
     }
 
-    /// A watch said that it failed, with a status.
-    fn event(json: &str) -> Self {
-        match serde_json::from_str::<Status>(json) {
-            Ok(status) => Self::status(&status),
-            Err(_) => Self::server("the watch failed without saying why"),
+    fn relist(&mut self) {
+        let objects = std::mem::take(&mut self.listed);
+        tracing::debug!(kind = self.kind.as_str(), objects = objects.len(), "listed");
+        self.cluster
+            .update(|store| store.relist(self.kind, objects));
+        let freshness = self.cluster.freshness();
+        freshness.listed(self.kind);
+        if freshness.all_listed() {
+            self.cluster.mark_synced();
         }
     }
 
-    /// The server answered with a status.
-    fn status(status: &Status) -> Self {
-        let details = status.details.as_ref();
-        let wait = details.map_or(0, |details| details.retry_after_seconds);
-        let too_large = details.is_some_and(|details| {
-            let mut causes = details.causes.iter();
-            causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
-        });
-        let text = match status.message.is_empty() {
-            true => format!("the API server answered {}", status.code),
-            false => format!(
-                "the API server answered {}: {}",
-                status.code, status.message
-            ),
+    fn delete(&self, written: &Written) {
+        let id = written.id(self.kind);
+        self.cluster.update(|store| store.delete(id));
+    }
+
+    /// The object. One that cannot be read is logged once, and counts as if it were not there.
+    fn read(&mut self, written: &Written) -> Option<Object> {
+        let problem = match written.object(self.kind, self.injectors.keys()) {
+            Ok(object) => {
+                if !self.told_unreadable.is_empty() {
+                    self.told_unreadable.remove(&written.id(self.kind));
+                }
+                return Some(object);
+            }
+            Err(problem) => problem,
         };
-        let is_everybodys = status.code == 429 || status.code >= 500;
-        Self {
-            trouble: Trouble {
-                scope: if is_everybodys {
-                    Scope::Server
-                } else {
-                    Scope::Kind
-                },
-                text,
-            },
-            wait: (wait > 0).then(|| std::time::Duration::from_secs(u64::from(wait))),
-            is_expired: status.code == 410 || too_large,
-            is_unknown: status.code == 400 || status.code == 422,
+        self.cluster.freshness().unreadable(self.kind);
+        let id = written.id(self.kind);
+        let has_room = self.told_unreadable.len() < MOST_UNREADABLE;
+        if has_room && self.told_unreadable.insert(id.clone()) {
+            tracing::warn!(
+                kind = self.kind.as_str(),
+                namespace = id.namespace,
+                name = id.name,
+                "this object cannot be read, and counts as if it were not there: {problem}"
+            );
+        }
+        None
+    }
+
+    /// Notes a failure, and logs it if it is news.
+    fn failed(&self, failure: Failure) {
+        let (kind, freshness) = (self.kind.as_str(), self.cluster.freshness());
+        let text = failure.text.clone();
+        if failure.is_expired {
+            freshness.behind(self.kind);
+            tracing::debug!(kind, "listing again: {text}");
+            return;
+        }
+        let now = Instant::now().into_std();
+        let age = freshness.oldest(now).map(|age| age.as_secs());
+        if !freshness.lost(self.kind, trouble(failure), now) {
+            tracing::debug!(kind, "cannot be followed: {text}");
+        } else if self.cluster.is_synced() {
+            tracing::warn!(
+                kind,
+                view_age_seconds = age,
+                "cannot follow the cluster: {text}; answers go on from what was known"
+            );
+        } else {
+            tracing::warn!(
+                kind,
+                "cannot list the cluster: {text}; not ready until it was listed, trying again"
+            );
         }
     }
 }
 
-impl From<kube::Error> for Failure {
-    fn from(error: kube::Error) -> Self {
-        if let kube::Error::Api(status) = &error {
-            return Self::status(status);
+/// A missing permission is one kind's trouble; all kinds suffer from an overloaded API server, or one
+/// that cannot be reached.
+fn trouble(failure: Failure) -> Trouble {
+    let is_of_server = failure.code.is_none_or(|code| code == 429 || code >= 500);
+    Trouble {
+        scope: if is_of_server {
+            Scope::Server
+        } else {
+            Scope::Kind
+        },
+        text: failure.text,
+    }
+}
+
+fn heard(cluster: &Cluster, kind: Kind, sign: Sign) {
+    let (freshness, now) = (cluster.freshness(), Instant::now().into_std());
+    match sign {
+        Sign::Heard => freshness.heard(kind, now),
+        // It is opened again at once. If that works, nothing was lost.
+        Sign::Ended => freshness.behind(kind),
+        Sign::Watching => {
+            if let Some(lost) = freshness.caught_up(kind, now) {
+                let (kind, seconds) = (kind.as_str(), lost.as_secs());
+                tracing::info!(kind, seconds, "following the cluster again");
+            }
         }
-        // The last cause is what somebody can act on; what is before it repeats it.
-        let mut cause: &dyn std::error::Error = &error;
-        while let Some(next) = cause.source() {
-            cause = next;
-        }
-        Self::server(cause.to_string())
     }
 }

@@ -133,7 +133,7 @@ impl Labeller {
                     Some(Err(error)) => self.problem(&format!("cannot watch namespaces: {error}")),
                     None => return,
                 },
-                Some(sent) = self.in_flight.next() => self.sent(sent),
+                Some(sent) = self.in_flight.next() => self.sent(&sent),
                 () = tokio::time::sleep(wait) => {}
                 // The sender is in the context, so it is never gone.
                 Ok(_) = in_force.wait_for(|is| *is), if self.extent == Extent::Added => {
@@ -210,7 +210,7 @@ impl Labeller {
         next.map_or(RESYNC, |due| due - now)
     }
 
-    fn sent(&mut self, sent: Sent) {
+    fn sent(&mut self, sent: &Sent) {
         self.sending.remove(&sent.name);
         let error = match &sent.result {
             Ok(metadata) => return self.answered(&sent.name, &sent.changes, metadata),

@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::break_glass;
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
-use crate::break_glass;
 use crate::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
 use super::foreign_conditions;

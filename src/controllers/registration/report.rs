@@ -113,7 +113,10 @@ impl Reporter {
             if subject == Subject::Reach {
                 tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
             } else {
-                tracing::error!("it is not proved that {}: {why}", proof::words(subject).proved);
+                tracing::error!(
+                    "it is not proved that {}: {why}",
+                    proof::words(subject).proved
+                );
             }
         }
     }

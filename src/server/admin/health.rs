@@ -7,30 +7,16 @@ use std::fmt::Write as _;
 
 use axum::http::StatusCode;
 
-use crate::lifecycle::{Latches, Shutdown};
+use crate::lifecycle::{Condition, Latches, Shutdown};
 
 /// What the probes are answered from.
 ///
-/// Live (`/livez`, `/healthz`) is whoever can answer at all. Ready (`/readyz`) is whoever has all
-/// latches open and has not been asked to stop.
+/// A process that can answer at all is live (`/livez`, `/healthz`). It is ready (`/readyz`) while
+/// all conditions are met and it has not been asked to stop.
 #[derive(Clone, Debug)]
 pub struct Health {
     latches: Latches,
     shutdown: Shutdown,
-}
-
-struct Check {
-    name: &'static str,
-    state: Result<String, String>,
-}
-
-impl Check {
-    fn ok(name: &'static str) -> Self {
-        Self {
-            name,
-            state: Ok(String::new()),
-        }
-    }
 }
 
 impl Health {
@@ -40,7 +26,7 @@ impl Health {
         Self { latches, shutdown }
     }
 
-    /// The answer to a path and a query; `None` for a path that is none of ours.
+    /// The answer to a path and a query; `None` for any other path.
     pub(super) fn answer(&self, path: &str, query: &str) -> Option<(StatusCode, String)> {
         let path = path.strip_prefix('/')?;
         let (endpoint, one) = match path.split_once('/') {
@@ -48,7 +34,7 @@ impl Health {
             None => (path, None),
         };
         let checks = match endpoint {
-            "livez" | "healthz" => vec![Check::ok("ping")],
+            "livez" | "healthz" => vec![ok("ping")],
             "readyz" => self.readiness(),
             _ => return None,
         };
@@ -58,24 +44,24 @@ impl Health {
         }
     }
 
-    fn readiness(&self) -> Vec<Check> {
-        let mut checks = vec![Check::ok("ping")];
-        checks.extend(self.latches.conditions().into_iter().map(|one| Check {
-            name: one.name,
-            state: one.state,
-        }));
-        checks.push(Check {
+    fn readiness(&self) -> Vec<Condition> {
+        let mut checks = vec![ok("ping")];
+        checks.extend(self.latches.conditions());
+        let shutdown = self.shutdown.cause().map(|cause| Condition {
             name: "shutdown",
-            state: match self.shutdown.cause() {
-                None => Ok(String::new()),
-                Some(cause) => Err(format!("process is shutting down ({cause})")),
-            },
+            state: Err(format!("process is shutting down ({cause})")),
         });
+        checks.push(shutdown.unwrap_or_else(|| ok("shutdown")));
         checks
     }
 }
 
-fn single(check: &Check) -> (StatusCode, String) {
+fn ok(name: &'static str) -> Condition {
+    let state = Ok(String::new());
+    Condition { name, state }
+}
+
+fn single(check: &Condition) -> (StatusCode, String) {
     match &check.state {
         Ok(_) => (StatusCode::OK, "ok".to_owned()),
         Err(why) => (
@@ -85,11 +71,11 @@ fn single(check: &Check) -> (StatusCode, String) {
     }
 }
 
-fn all(endpoint: &str, checks: Vec<Check>, query: &str) -> (StatusCode, String) {
+fn all(endpoint: &str, checks: Vec<Condition>, query: &str) -> (StatusCode, String) {
     let mut excluded = excluded(query);
     let mut lines = String::new();
     let mut failed = false;
-    for Check { name, state } in checks {
+    for Condition { name, state } in checks {
         let written = if let Some(at) = excluded.iter().position(|one| one == name) {
             excluded.remove(at);
             writeln!(lines, "[+]{name} excluded: ok")

@@ -114,8 +114,8 @@ async fn serve(listener: TcpListener, answers: Arc<Answers>) {
         by_age.retain(|connection: &AbortHandle| !connection.is_finished());
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Nobody may keep the kubelet waiting: a probe that works is over in no time, so
-                // the oldest connection is the one that does nothing.
+                // The kubelet must not wait: a probe that works is over in no time, so the oldest
+                // connection is the one that does nothing.
                 if by_age.len() >= MAX_CONNECTIONS
                     && let Some(oldest) = by_age.pop_front()
                 {
@@ -136,7 +136,7 @@ async fn serve_one(stream: TcpStream, answers: Arc<Answers>) {
         let answer = answers.answer(&request);
         async move { Ok::<_, Infallible>(answer) }
     });
-    // One request per connection: nothing to keep, and so nobody to close it under.
+    // One request per connection, so that none is closed under a client that is just sending.
     let served = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())

@@ -1,9 +1,9 @@
 //! How much of request bodies may be in memory at once, and which requests wait.
 //!
-//! Every request may hold [`FREE`] bytes: nearly all reviews are smaller, so hardly any ever waits.
-//! A request that needs more first gets one of the [`Places`] that all connections share. Until
-//! then its bytes stay with the client. None is refused. A connection reads one request at a time,
-//! so these are bounds of connections too.
+//! Every request may hold [`SMALL_BODY`] bytes: nearly all reviews are smaller, so hardly any ever
+//! waits. A request that needs more first gets a permit for [`LARGE_BODY`] bytes from the [`Pool`]
+//! that all connections share. Until then its bytes stay with the client; none is refused. A
+//! connection reads one request at a time, so these are bounds of connections too.
 
 use std::future::Future;
 use std::io;
@@ -15,52 +15,52 @@ use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::server::args::PLACE;
+use crate::server::args::LARGE_BODY;
 
-/// Bytes that a request holds without asking.
-pub(super) const FREE: usize = 32 * 1024;
+/// Bytes that a request holds without a permit.
+pub(super) const SMALL_BODY: usize = 32 * 1024;
 
 /// What it costs to keep one more piece, however small.
 const PIECE: usize = 128;
 
-/// A body on a place must bring so much in so much time: a client that sends nothing would keep
-/// the place from others. The API server sends the largest body in a few milliseconds.
+/// A body with a permit must bring so many bytes in so much time: a client that sends nothing would
+/// keep the permit from others. The API server sends the largest body in a few milliseconds.
 const PACE: usize = 256 * 1024;
 const PACE_TIME: Duration = Duration::from_secs(3);
 
-/// The places that all connections of a server share.
+/// Permits for large bodies, shared by all connections of a server.
 #[derive(Clone, Debug)]
-pub(super) struct Places(Arc<Semaphore>);
+pub(super) struct Pool(Arc<Semaphore>);
 
-/// The place of one request, if it needs one. The request keeps it until it is answered: what the
+/// That of one request, once it needs one. The request keeps it until it is answered: what the
 /// router has read is in memory until then.
-pub(super) type Place = Arc<OnceLock<OwnedSemaphorePermit>>;
+pub(super) type Permit = Arc<OnceLock<OwnedSemaphorePermit>>;
 
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
 /// What the body of one request holds, and whether it may hold more.
 pub(super) struct Share {
-    places: Places,
-    place: Place,
+    pool: Pool,
+    permit: Permit,
     bytes: usize,
     waiting: Option<Waiting>,
-    /// Ends the time in which a body on a place must bring its next [`PACE`] bytes.
+    /// Ends the time in which a body with a permit must bring its next [`PACE`] bytes.
     hurry: Option<Pin<Box<Sleep>>>,
     /// `bytes` when that time last began.
     paid: usize,
 }
 
-impl Places {
+impl Pool {
     pub(super) fn new(bytes: u32) -> Self {
-        Self(Arc::new(Semaphore::new(bytes as usize / PLACE)))
+        Self(Arc::new(Semaphore::new(bytes as usize / LARGE_BODY)))
     }
 }
 
 impl Share {
-    pub(super) fn new(places: Places, place: Place) -> Self {
+    pub(super) fn new(pool: Pool, permit: Permit) -> Self {
         Self {
-            places,
-            place,
+            pool,
+            permit,
             bytes: 0,
             waiting: None,
             hurry: None,
@@ -76,26 +76,26 @@ impl Share {
     /// Ready when one more piece may be read.
     ///
     /// # Errors
-    /// `TimedOut`: the body has a place and came too slowly. Any other kind: keeping its pieces
-    /// costs more than a place has.
+    /// `TimedOut`: the body has a permit and came too slowly. Any other kind: keeping its pieces
+    /// costs more than a permit allows.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.bytes < FREE {
+        if self.bytes < SMALL_BODY {
             return Poll::Ready(Ok(()));
         }
-        if self.bytes >= PLACE {
+        if self.bytes >= LARGE_BODY {
             let problem = io::Error::other("it came in too many small pieces");
             return Poll::Ready(Err(problem));
         }
-        if self.place.get().is_none() {
-            let semaphore = &self.places.0;
+        if self.permit.get().is_none() {
+            let semaphore = &self.pool.0;
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| Box::pin(Arc::clone(semaphore).acquire_owned()));
-            let place = ready!(waiting.as_mut().poll(cx));
+            let permit = ready!(waiting.as_mut().poll(cx));
             self.waiting = None;
-            // The semaphore is never closed, and this is the only one who sets it.
-            if let Ok(place) = place {
-                drop(self.place.set(place));
+            // The semaphore is never closed, and no other place sets the permit.
+            if let Ok(permit) = permit {
+                drop(self.permit.set(permit));
             }
         }
         Poll::Ready(self.keeps_pace(cx))

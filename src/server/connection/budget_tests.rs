@@ -2,10 +2,10 @@ use std::task::Waker;
 
 use super::*;
 
-/// The body of a request that goes on until the place is dropped.
-fn request(places: &Places) -> (Share, Place) {
-    let place = Place::default();
-    (Share::new(places.clone(), Arc::clone(&place)), place)
+/// The body of a request that goes on until its permit is dropped.
+fn request(pool: &Pool) -> (Share, Permit) {
+    let permit = Permit::default();
+    (Share::new(pool.clone(), Arc::clone(&permit)), permit)
 }
 
 fn poll(share: &mut Share) -> Poll<io::Result<()>> {
@@ -22,17 +22,17 @@ fn waits(share: &mut Share) -> bool {
     }
 }
 
-fn one_place() -> Places {
-    Places::new(u32::try_from(PLACE).unwrap())
+fn room_for_one() -> Pool {
+    Pool::new(u32::try_from(LARGE_BODY).unwrap())
 }
 
 #[tokio::test]
-async fn small_bodies_never_wait_and_large_ones_for_a_place() {
-    let places = one_place();
-    let (mut first, first_place) = request(&places);
-    let (mut second, _second_place) = request(&places);
+async fn small_bodies_never_wait_and_large_ones_for_a_permit() {
+    let pool = room_for_one();
+    let (mut first, first_permit) = request(&pool);
+    let (mut second, _second_permit) = request(&pool);
     for share in [&mut first, &mut second] {
-        share.add(FREE - PIECE - 1);
+        share.add(SMALL_BODY - PIECE - 1);
         assert!(!waits(share));
         share.add(1);
     }
@@ -41,16 +41,16 @@ async fn small_bodies_never_wait_and_large_ones_for_a_place() {
     // Read to its end, and not yet answered: the router still holds what it brought.
     drop(first);
     assert!(waits(&mut second));
-    drop(first_place);
+    drop(first_permit);
     assert!(!waits(&mut second));
-    let (mut third, _place) = request(&places);
+    let (mut third, _permit) = request(&pool);
     assert!(!waits(&mut third));
 }
 
 #[tokio::test]
 async fn pieces_that_cost_more_than_a_place_end_the_body() {
-    let (mut share, _place) = request(&one_place());
-    share.add(PLACE - PIECE - 1);
+    let (mut share, _permit) = request(&room_for_one());
+    share.add(LARGE_BODY - PIECE - 1);
     assert!(!waits(&mut share));
     share.add(1);
     let Poll::Ready(Err(problem)) = poll(&mut share) else {
@@ -61,8 +61,8 @@ async fn pieces_that_cost_more_than_a_place_end_the_body() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_on_a_place_must_go_on() {
-    let (mut share, _place) = request(&one_place());
-    share.add(FREE);
+    let (mut share, _permit) = request(&room_for_one());
+    share.add(SMALL_BODY);
     assert!(!waits(&mut share));
     tokio::time::advance(PACE_TIME - Duration::from_millis(1)).await;
     share.add(PACE);
@@ -78,16 +78,16 @@ async fn a_body_on_a_place_must_go_on() {
 
 #[tokio::test]
 async fn a_request_that_waits_is_woken_by_one_that_ends() {
-    let places = one_place();
-    let (mut first, first_place) = request(&places);
-    let (mut second, _second_place) = request(&places);
-    first.add(FREE);
+    let pool = room_for_one();
+    let (mut first, first_permit) = request(&pool);
+    let (mut second, _second_permit) = request(&pool);
+    first.add(SMALL_BODY);
     assert!(!waits(&mut first));
-    second.add(FREE);
+    second.add(SMALL_BODY);
     let room = std::future::poll_fn(|cx| second.poll_room(cx));
     tokio::join!(async { room.await.unwrap() }, async {
         tokio::task::yield_now().await;
-        drop((first, first_place));
+        drop((first, first_permit));
     });
     assert!(!waits(&mut second));
 }

@@ -14,13 +14,13 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tower::Service;
 
 use super::activity::Activity;
-use super::budget::{Place, Places, Share};
+use super::budget::{Permit, Pool, Share};
 
 /// Answers the requests of one connection, one after the other.
 pub(super) struct Handler {
     pub(super) router: Router,
     pub(super) activity: Arc<Activity>,
-    pub(super) places: Places,
+    pub(super) pool: Pool,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Handler {
@@ -31,19 +31,19 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let activity = Arc::clone(&self.activity);
         activity.begin_request(!request.body().is_end_stream());
-        let place = Place::default();
+        let permit = Permit::default();
         let request = request.map(|body| {
             Body::new(WatchedBody {
                 body,
                 activity: Arc::clone(&activity),
-                share: Share::new(self.places.clone(), Arc::clone(&place)),
+                share: Share::new(self.pool.clone(), Arc::clone(&permit)),
             })
         });
         // A router is ready at any time, and a clone of it is one pointer.
         let answer = self.router.clone().call(request);
         Box::pin(async move {
             let mut answer = answer.await?;
-            drop(place);
+            drop(permit);
             // What the router leaves of a body stands between this answer and the next request.
             // Waiting for 100 MB only to keep the connection would help no client.
             if activity.is_last_answer() || activity.body_left() {

@@ -28,7 +28,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use self::activity::{Activity, Expiry, Rules, UNUSED_UNDER_PRESSURE};
-use self::budget::Places;
+use self::budget::Pool;
 use self::handler::Handler;
 use self::io::{LINGER, Watched};
 pub(super) use self::orders::{Orders, Stage};
@@ -39,7 +39,7 @@ pub(super) struct Connections {
     tls: TlsAcceptor,
     router: Router,
     limits: Limits,
-    places: Places,
+    pool: Pool,
     http: http1::Builder,
 }
 
@@ -74,7 +74,7 @@ impl Connections {
         Self {
             tls: TlsAcceptor::from(tls),
             router,
-            places: Places::new(limits.body_memory),
+            pool: Pool::new(limits.body_memory),
             limits,
             http,
         }
@@ -116,7 +116,7 @@ impl Connections {
         let handler = Handler {
             router: self.router.clone(),
             activity: Arc::clone(&activity),
-            places: self.places.clone(),
+            pool: self.pool.clone(),
         };
         let mut served = self.http.serve_connection(io, handler);
         let mut life = Life {

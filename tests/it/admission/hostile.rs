@@ -1,4 +1,4 @@
-//! Bodies that somebody made to hurt.
+//! Bodies that are made to hurt.
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -80,7 +80,7 @@ async fn deep_nesting_is_answered() {
 }
 
 #[tokio::test]
-async fn what_is_deep_in_a_field_that_nobody_reads_is_nobodys_business() {
+async fn what_is_deep_in_a_field_that_no_rule_reads_does_not_matter() {
     let hooks = serving().await;
     let mut client = hooks.client().await;
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
@@ -182,7 +182,7 @@ async fn a_key_that_is_there_twice_never_opens_the_gate() {
     let hooks = serving().await;
     let mut client = hooks.client().await;
     let opt_out = r#"{"linkerd.io/inject":"disabled"}"#;
-    // The API server takes the last of two equal keys; nobody may be let in for the first.
+    // The API server takes the last of two equal keys; no pod may be let in for the first.
     let pods = [
         format!(r#"{{"metadata":{{"annotations":{opt_out}}},"metadata":{{}},"spec":{{}}}}"#),
         format!(r#"{{"metadata":{{"annotations":{opt_out},"annotations":{{}}}},"spec":{{}}}}"#),

@@ -1,4 +1,4 @@
-//! Live look-ups that fail in every way: they panic, never answer, or answer too late.
+//! NamespaceLookup look-ups that fail in every way: they panic, never answer, or answer too late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use hyper::StatusCode;
-use meshgate::cluster::live::Fetch;
+use meshgate::cluster::namespace_lookup::Fetch;
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;

@@ -59,7 +59,7 @@ fn assert_bad_call(answer: &Answer, status: StatusCode, text: &str) {
 }
 
 #[tokio::test]
-async fn reviews_that_nobody_can_answer_are_bad_calls() {
+async fn reviews_that_cannot_be_answered_are_bad_calls() {
     let hooks = serving().await;
     let mut client = hooks.client().await;
     let review = hooks::review("u", "orders", hooks::plain_pod("shop-"));
@@ -185,7 +185,7 @@ async fn method_path_and_content_type_are_told_apart() {
         ";",
         "json",
     ] {
-        // HTTP/1.1 ends with a body that nobody has read.
+        // A connection ends with a body that was not read.
         let mut client = hooks.client().await;
         let answer = client.post(path(Hook::Gate), other, review.clone()).await;
         assert_bad_call(&answer, StatusCode::UNSUPPORTED_MEDIA_TYPE, JSON);

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use hyper::body::Bytes;
 use meshgate::admission::{self, Admission};
 use meshgate::cluster::Cluster;
-use meshgate::cluster::live::{Fetch, Live};
+use meshgate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
 use meshgate::injector::Injectors;
@@ -27,7 +27,7 @@ pub(crate) const LOOKUP_DEADLINE: Duration = Duration::from_secs(1);
 pub(crate) struct Hooks {
     pub(crate) server: TestServer,
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) live: Live,
+    pub(crate) live: NamespaceLookup,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -42,7 +42,7 @@ impl Hooks {
     /// The same before anything was listed.
     pub(crate) async fn start_unsynced(fetch: Fetch) -> Self {
         let cluster = Arc::new(Cluster::new(Store::new(presets())));
-        let live = Live::new(fetch, LOOKUP_DEADLINE);
+        let live = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
         let metrics = Arc::new(Metrics::new());
         let admission = Admission::new(Arc::clone(&cluster), live.clone(), Arc::clone(&metrics));
         let server = TestServer::start(admission::router(Arc::new(admission))).await;

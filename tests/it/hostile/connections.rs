@@ -62,7 +62,7 @@ async fn half_open_handshakes_are_closed_in_time() {
         .await;
 }
 
-/// They may be clients that will call soon, so they stay as long as nobody else wants their place.
+/// They may be clients that will call soon, so they stay until others want their place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_go_silent_after_the_handshake() {
     let siege = Siege::begin(&[]).await;

@@ -3,19 +3,19 @@
 
 pub(crate) mod harness;
 
+mod break_glass;
 mod certificates;
 mod chart;
+mod cleanup;
 mod control_plane;
 mod dapr;
 mod faults;
 mod fidelity;
-mod glass;
 mod istio;
 mod leader;
 mod nobody;
 mod readme;
 pub(super) mod registration;
-mod remains;
 mod rights;
 mod seen;
 mod status;

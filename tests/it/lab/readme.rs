@@ -1,7 +1,6 @@
-//! What the README shows of `make lab-shell` is what happens in it, line by line.
+//! What the README and the pages show of `make lab-shell` is what happens in it, line by line.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Stdio;
 
 use tokio::io::AsyncWriteExt;
@@ -9,23 +8,27 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::harness::{PATIENCE, example};
+use crate::docs::page;
 
-/// In one shell, one after the other.
-const CHAPTERS: [&str; 2] = ["With a cluster", "Install"];
+/// Page and heading of each, in one shell, one after the other.
+const CHAPTERS: [(&str, &str); 3] = [
+    ("README.md", "With a cluster"),
+    ("docs/operate.md", "Try it in the lab"),
+    ("docs/install.md", "A whole round in the lab"),
+];
 
-/// A command and the lines that the README shows after it.
+/// A command and the lines that a page shows after it.
 struct Step {
+    page: &'static str,
     command: String,
     shown: Vec<String>,
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chapters_with_a_cluster_are_what_happens() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
     let steps: Vec<Step> = CHAPTERS
         .iter()
-        .flat_map(|one| steps(&readme, one))
+        .flat_map(|(page, chapter)| steps(page, chapter))
         .collect();
     assert!(steps.len() > 15, "only {} commands found", steps.len());
     let mut script = String::new();
@@ -42,7 +45,8 @@ async fn the_chapters_with_a_cluster_are_what_happens() {
         for shown in step.shown.iter().filter(|line| *line != "…") {
             assert!(
                 lines.any(|line| fits(shown, line)),
-                "README.md shows after {}\n{shown}\nbut it printed\n{output}",
+                "{} shows after {}\n{shown}\nbut it printed\n{output}",
+                step.page,
                 step.command
             );
         }
@@ -50,15 +54,17 @@ async fn the_chapters_with_a_cluster_are_what_happens() {
 }
 
 /// The commands of a chapter's transcripts; what opens and closes the shell is not run in it.
-fn steps(readme: &str, chapter: &str) -> Vec<Step> {
+fn steps(name: &'static str, chapter: &str) -> Vec<Step> {
+    let text = page(name);
     let begin = format!("\n## {chapter}\n");
-    let chapter = readme.split(begin.as_str()).nth(1).unwrap();
+    let chapter = text.split(begin.as_str()).nth(1).unwrap();
     let chapter = chapter.split("\n## ").next().unwrap();
     let mut steps: Vec<Step> = Vec::new();
     for block in chapter.split("```console\n").skip(1) {
         for line in block.split("```").next().unwrap().lines() {
             if let Some(command) = line.strip_prefix("$ ") {
                 steps.push(Step {
+                    page: name,
                     command: command.to_owned(),
                     shown: Vec::new(),
                 });

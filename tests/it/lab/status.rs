@@ -151,7 +151,7 @@ async fn it_says_how_an_installation_is() {
     assert!(
         dead.rows[0]
             .2
-            .starts_with("GLASS IS BROKEN for everything until "),
+            .starts_with("ENFORCEMENT IS SUSPENDED for everything until "),
         "{:?}",
         dead.rows
     );

@@ -7,9 +7,10 @@ use std::time::Duration;
 use meshgate::cluster::Cluster;
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::store::Store;
-use meshgate::cluster::watch::{self, Feed};
+use meshgate::cluster::watch::Feed;
 use meshgate::injector::Injectors;
 use meshgate::injector::profile::ServiceName;
+use meshgate::kube_api::client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -148,7 +149,7 @@ async fn the_view_is_the_cluster_after_any_changes() {
     let view = Arc::new(Cluster::new(Store::of_whole(Arc::clone(&injectors))));
     let file = kube::config::Kubeconfig::read_from(lab.kubeconfig(User::Admin)).unwrap();
     let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await;
-    let client = watch::connect(&config.unwrap()).unwrap();
+    let client = client::connect(&config.unwrap()).unwrap();
     let (mut feeds, stop) = (JoinSet::new(), CancellationToken::new());
     for feed in Kind::ALL.map(|kind| Feed::new(client.clone(), Arc::clone(&view), kind)) {
         feeds.spawn(feed.run(stop.clone()));

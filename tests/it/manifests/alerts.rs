@@ -14,7 +14,7 @@ fn words(expression: &str) -> BTreeSet<&str> {
 
 #[test]
 fn every_metric_of_an_alert_is_documented() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
     let page = fs::read_to_string(page).unwrap();
     let [rules] = &objects(&text("chart/alerts.yaml"))[..] else {
         panic!("one list")
@@ -50,7 +50,7 @@ fn alerts_ask_those_who_know() {
 /// The words of decisions in them are those that the program counts by.
 #[test]
 fn the_decisions_of_alerts_are_documented() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
     let page = fs::read_to_string(page).unwrap();
     let text = text("chart/alerts.yaml");
     for part in text.split("decision=\"").skip(1) {

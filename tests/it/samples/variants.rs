@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use hyper::StatusCode;
 use meshgate::admission::MAX_BODY;
-use meshgate::cluster::live::Fetch;
-use meshgate::cluster::object::{Kind, Object};
+use meshgate::cluster::namespace_lookup::Fetch;
+use meshgate::cluster::object::{Kind, Object, ObjectId};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;
 use serde_json::Value;
@@ -53,7 +53,7 @@ async fn cut_empty_and_of_another_type_is_a_bad_call_and_the_next_one_is_served(
         ];
         for (content_type, body, expected) in calls {
             for hook in HOOKS {
-                // HTTP/1.1 ends with a body that nobody has read.
+                // A connection ends with a body that was not read.
                 let mut client = hooks.client().await;
                 let answer = client.post(path(hook), content_type, body.clone()).await;
                 assert_eq!(answer.status, expected, "{} {content_type}", row.file);
@@ -244,7 +244,11 @@ async fn with_slices(slices: Vec<Object>, delete: Option<&str>, expected: &Expec
         }
     });
     if let Some(name) = delete {
-        let id = (Kind::EndpointSlice, "linkerd".to_owned(), name.to_owned());
+        let id = ObjectId {
+            kind: Kind::EndpointSlice,
+            namespace: "linkerd".to_owned(),
+            name: name.to_owned(),
+        };
         hooks.cluster.update(|store| store.delete(id));
     }
     let mut client = hooks.client().await;

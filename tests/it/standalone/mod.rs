@@ -2,18 +2,19 @@
 
 mod folder;
 mod program;
+mod readme;
 
 use std::time::Duration;
 
 use meshgate::metrics::Hook;
 use serde_json::Value;
 
-use self::program::{Place, Program};
+use self::program::{ExampleDir, Program};
 use crate::hooks::answer::{Verdict, mark_of};
 
 /// One of the reviews in `examples/reviews`.
-fn review(place: &Place, name: &str) -> Value {
-    serde_json::from_str(&place.read(&format!("reviews/{name}-pod.json"))).unwrap()
+fn review(example: &ExampleDir, name: &str) -> Value {
+    serde_json::from_str(&example.read(&format!("reviews/{name}-pod.json"))).unwrap()
 }
 
 /// The mark of a pod after the gate's patch.
@@ -35,11 +36,14 @@ async fn ready(program: &Program) {
 
 #[tokio::test]
 async fn the_start_up_lines_say_what_was_read_and_what_to_try() {
-    let place = Place::new();
-    let program = place.start(&[]).await;
-    let greeting = program.greeting();
-    let ca = place.path("certs/ca.crt").display().to_string();
-    let review = place.path("reviews/orders-pod.json").display().to_string();
+    let example = ExampleDir::new();
+    let program = example.start(&[]).await;
+    let banner = program.banner();
+    let ca = example.path("certs/ca.crt").display().to_string();
+    let review = example
+        .path("reviews/orders-pod.json")
+        .display()
+        .to_string();
     for text in [
         "7 files: 8 Namespaces, 5 Services, 4 EndpointSlices, 3 Nodes",
         "4 MutatingWebhookConfigurations",
@@ -54,13 +58,13 @@ async fn the_start_up_lines_say_what_was_read_and_what_to_try() {
         &format!("curl --cacert {ca} "),
         &format!("--data @{review} https://127.0.0.1:"),
     ] {
-        assert!(greeting.contains(text), "{text} in {greeting}");
+        assert!(banner.contains(text), "{text} in {banner}");
     }
     for (injector, state) in [("linkerd", "not usable"), ("istio stable", "usable")] {
-        let line = greeting
+        let line = banner
             .lines()
             .find(|line| line.trim_start().starts_with(injector));
-        let words = line.unwrap_or_else(|| panic!("{injector} in {greeting}"));
+        let words = line.unwrap_or_else(|| panic!("{injector} in {banner}"));
         assert!(words.contains(&format!(" {state} ")), "{words}");
     }
     ready(&program).await;
@@ -78,9 +82,9 @@ async fn the_start_up_lines_say_what_was_read_and_what_to_try() {
 
 #[tokio::test]
 async fn the_reviews_of_the_examples_are_answered_as_the_examples_say() {
-    let place = Place::new();
-    let program = place.start(&[]).await;
-    let orders = review(&place, "orders");
+    let example = ExampleDir::new();
+    let program = example.start(&[]).await;
+    let orders = review(&example, "orders");
     let refused = program.ask(Hook::Gate, &orders).await;
     assert_eq!(
         (refused.code, &*refused.reason),
@@ -101,7 +105,7 @@ async fn the_reviews_of_the_examples_are_answered_as_the_examples_say() {
         ("shipping", Some("vault")),
         ("reporting", None),
     ] {
-        let review = review(&place, name);
+        let review = review(&example, name);
         let verdict = program.ask(Hook::Gate, &review).await;
         assert!(verdict.allowed, "{name}: {}", verdict.message);
         assert_eq!(mark(&review, &verdict).as_deref(), expected, "{name}");
@@ -114,8 +118,8 @@ async fn the_reviews_of_the_examples_are_answered_as_the_examples_say() {
 
 #[tokio::test]
 async fn a_refusal_is_one_log_line_that_names_the_pod_and_its_owner() {
-    let place = Place::new();
-    let program = place.start(&[]).await;
+    let example = ExampleDir::new();
+    let program = example.start(&[]).await;
     let sample = "tests/samples/01-deployment-pod-with-annotations.json";
     let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(sample);
     let review: Value = serde_json::from_slice(&std::fs::read(sample).unwrap()).unwrap();
@@ -153,8 +157,8 @@ async fn a_refusal_is_one_log_line_that_names_the_pod_and_its_owner() {
 #[tokio::test]
 async fn either_signal_ends_it_in_order_with_exit_code_0() {
     for name in ["TERM", "INT"] {
-        let place = Place::new();
-        let mut program = place.start(&["--shutdown-delay", "1500ms"]).await;
+        let example = ExampleDir::new();
+        let mut program = example.start(&["--shutdown-delay", "1500ms"]).await;
         ready(&program).await;
         program.signal(name);
         crate::support::eventually("not ready", async || {
@@ -173,8 +177,8 @@ async fn either_signal_ends_it_in_order_with_exit_code_0() {
 
 #[tokio::test]
 async fn a_second_signal_does_not_wait() {
-    let place = Place::new();
-    let mut program = place.start(&["--shutdown-delay", "10m"]).await;
+    let example = ExampleDir::new();
+    let mut program = example.start(&["--shutdown-delay", "10m"]).await;
     ready(&program).await;
     program.signal("TERM");
     program.logged(&["stopping"]).await;
@@ -184,36 +188,32 @@ async fn a_second_signal_does_not_wait() {
 
 #[tokio::test]
 async fn the_throw_away_certificate_is_kept_for_the_next_start() {
-    let place = Place::new();
-    let mut program = place.start(&[]).await;
-    let first = place.read("certs/ca.crt");
+    let example = ExampleDir::new();
+    let mut program = example.start(&[]).await;
+    let first = example.read("certs/ca.crt");
     program.signal("TERM");
     assert_eq!(program.ended().await, Some(0));
-    let again = place.start(&[]).await;
-    assert_eq!(place.read("certs/ca.crt"), first);
-    assert!(
-        again.greeting().contains("found there"),
-        "{}",
-        again.greeting()
-    );
+    let again = example.start(&[]).await;
+    assert_eq!(example.read("certs/ca.crt"), first);
+    assert!(again.banner().contains("found there"), "{}", again.banner());
     assert_eq!(again.gate("reporting").await.0, "admit");
 }
 
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "the time is worth a look")]
 async fn an_edit_counts_within_a_second() {
-    let place = Place::new();
-    let program = place.start(&[]).await;
+    let example = ExampleDir::new();
+    let program = example.start(&[]).await;
     let state = "conditions: {ready: false, serving: false, terminating: false}";
     let up = "conditions: {ready: true, serving: true, terminating: false}";
-    place.edit("cluster/linkerd.yaml", state, up);
+    example.edit("cluster/linkerd.yaml", state, up);
     let took = program.comes_to("orders", "mark", "injector_ready").await;
     println!("an edit counted after {took:?}");
     assert!(took < Duration::from_secs(3), "{took:?}");
     program
         .logged(&["linkerd is usable: 1 of 2 endpoints"])
         .await;
-    let orders = review(&place, "orders");
+    let orders = review(&example, "orders");
     let verdict = program.ask(Hook::Gate, &orders).await;
     assert_eq!(mark(&orders, &verdict).as_deref(), Some("linkerd"));
 }

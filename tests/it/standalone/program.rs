@@ -18,11 +18,11 @@ use crate::support::client::Client;
 use crate::support::{PATIENCE, eventually};
 
 /// A folder with a copy of the example cluster, and the reviews beside it.
-pub(super) struct Place {
+pub(super) struct ExampleDir {
     folder: TempDir,
 }
 
-impl Place {
+impl ExampleDir {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for part in ["cluster", "reviews"] {
@@ -82,25 +82,25 @@ impl Place {
 
     /// Starts the program and waits until it has said where it is.
     pub(super) async fn start(&self, more: &[&str]) -> Program {
-        self.greeted(Program::of(self.command(more))).await
+        self.started(Program::of(self.command(more))).await
     }
 
     /// The same with a log that goes elsewhere.
     pub(super) async fn start_with_log(&self, log: Stdio) -> Program {
         let mut command = self.command(&[]);
         command.stderr(log);
-        self.greeted(Program::of(command)).await
+        self.started(Program::of(command)).await
     }
 
-    async fn greeted(&self, mut program: Program) -> Program {
+    async fn started(&self, mut program: Program) -> Program {
         eventually("start-up lines", async || {
             assert_eq!(program.exit_code(), None, "{}", program.stderr.text());
             program.stdout.text().contains("/mutate/pods\n\n")
         })
         .await;
-        let greeting = program.stdout.text();
-        program.gate = address(&greeting, "  gate      https://");
-        program.probes = address(&greeting, "  probes    http://");
+        let banner = program.stdout.text();
+        program.gate = address(&banner, "  gate      https://");
+        program.probes = address(&banner, "  probes    http://");
         program.ca = self.read("certs/ca.crt");
         program
     }
@@ -114,10 +114,10 @@ impl Place {
 }
 
 /// The address that follows a text.
-fn address(greeting: &str, before: &str) -> SocketAddr {
-    let (_, rest) = greeting
+fn address(banner: &str, before: &str) -> SocketAddr {
+    let (_, rest) = banner
         .split_once(before)
-        .unwrap_or_else(|| panic!("{before} in {greeting}"));
+        .unwrap_or_else(|| panic!("{before} in {banner}"));
     rest.split('/').next().unwrap().parse().unwrap()
 }
 
@@ -170,7 +170,7 @@ pub(super) struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already; either way nobody is left.
+        // It may have ended already; both calls may fail.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -193,7 +193,7 @@ impl Program {
 }
 
 impl Program {
-    pub(super) fn greeting(&self) -> String {
+    pub(super) fn banner(&self) -> String {
         self.stdout.text()
     }
 
@@ -256,7 +256,7 @@ impl Program {
         }
     }
 
-    /// Code and text of a probe; `None` if nobody answers.
+    /// Code and text of a probe; `None` without an answer.
     pub(super) fn probe(&self, path: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.probes).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

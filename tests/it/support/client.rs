@@ -56,7 +56,7 @@ impl Answer {
 }
 
 impl Client {
-    /// Connects and trusts nobody but the CA given. The certificate must be for `localhost`.
+    /// Connects and trusts the CA given alone. The certificate must be for `localhost`.
     pub(crate) async fn connect(addr: SocketAddr, ca_pem: &str) -> Self {
         // Boxed, because the connection's state is large and this is awaited everywhere.
         let connected = Box::pin(Self::try_connect(addr, ca_pem));
@@ -221,14 +221,14 @@ fn trusting(
     config
 }
 
-/// The certificate that a server shows, whoever signed it; it must have the key to it.
+/// The certificate that a server shows, from any CA; it must have the key to it.
 pub(crate) async fn shown(addr: SocketAddr) -> io::Result<Vec<u8>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyIssuer(provider)))
         .with_no_client_auth();
     let stream = TcpStream::connect(addr).await?;
     let name = ServerName::try_from("localhost").unwrap();
@@ -239,9 +239,9 @@ pub(crate) async fn shown(addr: SocketAddr) -> io::Result<Vec<u8>> {
 }
 
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyIssuer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyIssuer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

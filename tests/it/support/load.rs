@@ -93,7 +93,7 @@ impl Load {
         .await;
     }
 
-    /// Waits until somebody has been shown this certificate.
+    /// Waits until the server has shown this certificate.
     pub(crate) async fn sees(&self, certificate: &[u8]) {
         let seen = async || self.shared.certificates.lock().contains(certificate);
         eventually("the new certificate", seen).await;
@@ -202,7 +202,7 @@ fn was_not_taken(error: &hyper::Error) -> bool {
     error.is_closed() || error.is_canceled()
 }
 
-/// A review of a pod that nobody has to look at twice.
+/// A review of a pod that requires nothing.
 pub(crate) fn review(uid: &str) -> String {
     format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"{uid}","kind":{{"group":"","version":"v1","kind":"Pod"}},"resource":{{"group":"","version":"v1","resource":"pods"}},"operation":"CREATE","namespace":"orders","userInfo":{{}},"object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"generateName":"x-"}},"spec":{{"containers":[{{"name":"app","image":"app"}}]}}}}}}}}"#

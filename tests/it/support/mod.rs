@@ -29,8 +29,8 @@ pub(crate) async fn in_time<F: IntoFuture>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// Shows what was measured to whoever runs the tests with `--nocapture`.
-#[expect(clippy::print_stdout, reason = "the figures of docs/reliability.md")]
+/// Shows what was measured when the tests run with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "the figures of docs/measurements.md")]
 pub(crate) fn figures(line: &str) {
     println!("{line}");
 }

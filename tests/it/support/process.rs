@@ -214,7 +214,7 @@ fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     text
 }
 
-/// Plain HTTP, for probes and metrics; empty while nobody answers.
+/// Plain HTTP, for probes and metrics; empty while there is no answer.
 pub(crate) fn get(addr: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(addr) {

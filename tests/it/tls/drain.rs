@@ -129,7 +129,7 @@ async fn an_old_connection_is_retired_with_an_answer() {
     client.closed().await;
 }
 
-/// The kernel has completed these connections, and nobody has accepted them when the server is
+/// The kernel has completed these connections, and the server has not accepted them when it is
 /// told to stop: their clients may have sent already.
 #[tokio::test]
 async fn connections_that_wait_to_be_accepted_are_served_before_the_end() {

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -105,7 +106,7 @@ async fn what_is_no_http_is_told_so() {
 }
 
 #[tokio::test]
-async fn who_sends_a_body_that_nobody_reads_still_gets_the_answer() {
+async fn a_client_whose_body_is_not_read_still_gets_the_answer() {
     let server = TestServer::start(echo()).await;
     let mut stream = raw(&server).await;
     let head = b"POST /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n";
@@ -159,15 +160,15 @@ async fn connections_that_do_nothing_make_room_for_those_who_wait() {
         idle.push(raw(&server).await);
     }
     // There are four places: the new client is served because an idle one had to go. How many of
-    // them go depends on how long somebody waits.
+    // them go depends on how long the new client waits.
     let mut new = server.client().await;
     assert_eq!(new.get("/hello").await.text(), "hello");
     assert_eq!(used.get("/hello").await.text(), "hello");
     drop(idle);
 }
 
-/// Whoever begins a large body and then sends nothing keeps a place of `--body-memory`: not for
-/// long, so that those who send get theirs.
+/// A client that begins a large body and then sends nothing keeps room in `--body-memory`: not for
+/// long, so that clients that send get theirs.
 #[tokio::test]
 async fn large_bodies_that_stall_make_room_for_those_that_come() {
     let server = TestServer::start_with(echo(), |limits| limits.body_memory = 32 << 20).await;
@@ -189,4 +190,24 @@ async fn large_bodies_that_stall_make_room_for_those_that_come() {
             (StatusCode::OK, 1_000_000)
         );
     }
+}
+
+/// The answer is made and cannot be sent: its client must not keep its place for ever.
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_dropped_after_the_idle_time() {
+    let router = echo().route("/huge", get(async || vec![b'x'; 64 << 20]));
+    let server = TestServer::start_with(router, |limits| {
+        limits.max_connections = 1;
+        (limits.idle_time, limits.header_time) = (SHORT, SHORT);
+    })
+    .await;
+    let mut greedy = raw(&server).await;
+    let request = b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n";
+    greedy.write_all(request).await.unwrap();
+    // Part of the answer is there, and the rest of it fills all buffers.
+    greedy.read_exact(&mut [0; 1024]).await.unwrap();
+
+    let mut next = server.client().await;
+    assert_eq!(next.get("/hello").await.text(), "hello");
+    drop(greedy);
 }

@@ -66,7 +66,7 @@ async fn http2_is_neither_agreed_on_nor_spoken() {
 }
 
 #[tokio::test]
-async fn a_swapped_pair_is_seen_by_the_next_handshake_and_drops_nobody() {
+async fn a_swapped_pair_is_seen_by_the_next_handshake_and_drops_no_connection() {
     let server = TestServer::start(echo()).await;
     let mut before = server.client().await;
     let renewed = server.renew();
@@ -80,7 +80,7 @@ async fn a_swapped_pair_is_seen_by_the_next_handshake_and_drops_nobody() {
 async fn ready_only_when_the_listener_answers_with_the_live_pair() {
     let server = TestServer::start(echo()).await;
     assert!(server.latches.all_open());
-    // Another pair than the one that is served: whoever answers there is not us.
+    // Another pair than the one that is served: that server is another one.
     let other = TestServer::start(echo()).await;
     let probe = meshgate::server::probe::probe_own_listener;
     assert!(probe(server.addr, &server.pair).await.is_ok());

@@ -31,7 +31,7 @@ use clap::Parser;
 use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use meshgate::cluster::watch;
+use meshgate::kube_api::client;
 
 /// A stand-in for the kubelet of one Node.
 #[derive(Clone, Debug, Parser)]
@@ -102,7 +102,7 @@ impl Cli {
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(file, &options).await?;
         config.cluster_url = self.server.parse().context("--server")?;
-        Ok(watch::connect(&config)?)
+        Ok(client::connect(&config)?)
     }
 }
 

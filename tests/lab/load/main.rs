@@ -26,7 +26,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use meshgate::cluster::watch;
+use meshgate::kube_api::client;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -76,7 +76,7 @@ enum Order {
 async fn run(cli: &Cli) -> Result<()> {
     let file = Kubeconfig::read_from(&cli.kubeconfig).context("--kubeconfig")?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    let client = watch::connect(&config)?;
+    let client = client::connect(&config)?;
     let counts = Arc::new(Counts::new(!cli.obey));
     let (send, mut orders) = mpsc::unbounded_channel();
     if cli.obey {

@@ -15,12 +15,10 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use serde_saphyr::Spanned;
-
 use crate::injector::profile::Profile;
 use crate::injector::{Injectors, MAX_INJECTORS, PRESETS};
 use crate::text::shown;
-use crate::yaml::{self, Document, ParseError};
+use crate::yaml::{self, Document, ParseError, Placed};
 
 use self::profile::Resolver;
 pub use self::spec::{
@@ -62,7 +60,7 @@ impl Injectors {
         let mut profiles = Vec::new();
         let mut names = BTreeSet::new();
         for (number, entry) in spec.injectors.value.into_iter().enumerate() {
-            let at = entry.referenced;
+            let at = entry.at;
             let profile = from_entry(&mut resolver, entry, number)?;
             if !names.insert(profile.name.clone()) {
                 let name = profile.name;
@@ -90,10 +88,10 @@ impl Injectors {
 /// The profile of one `injectors:` entry, laid over its preset if it names one.
 fn from_entry(
     resolver: &mut Resolver<'_>,
-    entry: Spanned<InjectorSpec>,
+    entry: Placed<InjectorSpec>,
     number: usize,
 ) -> Result<Profile> {
-    let (at, own) = (entry.referenced, entry.value);
+    let (at, own) = (entry.at, entry.value);
     let Some(preset) = &own.preset else {
         return resolver.profile(own, at, number);
     };
@@ -101,18 +99,18 @@ fn from_entry(
         let names = PRESETS.map(|(name, _)| name).join(", ");
         let found = shown(&preset.value);
         let problem = format!("found preset \"{found}\", expected one of {names}");
-        return resolver.refuse(preset.referenced, problem);
+        return resolver.refuse(preset.at, problem);
     };
     if let Some(rules) = &own.rules {
         // Rules count by their order: what a rule among others would mean is in no file.
         let problem = "rules of a preset cannot be overridden: write a whole profile, with `name` \
                        in place of `preset`";
-        return resolver.refuse(rules.referenced, problem);
+        return resolver.refuse(rules.at, problem);
     }
     let preset: InjectorSpec = Document::whole(name, text).parse()?;
     if let (Some(own), None) = (&own.instances, &preset.instances) {
         let problem = format!("found instances, expected none: preset {name} has no copies");
-        return resolver.refuse(own.webhook_labels.referenced, problem);
+        return resolver.refuse(own.webhook_labels.at, problem);
     }
     let known: Vec<&str> = preset
         .options
@@ -128,7 +126,7 @@ fn from_entry(
             format!("one that preset {name} has: {}", known.join(", "))
         };
         let problem = format!("found option \"{}\", expected {expected}", shown(unknown));
-        return resolver.refuse(value.referenced, problem);
+        return resolver.refuse(value.at, problem);
     }
     // Values of the entry carry their place in the user's file. Those of the preset carry a place
     // in the preset's file, and nothing is wrong with them, so that errors name the right line.

@@ -1,10 +1,13 @@
 //! From one `injectors:` entry as it was written to its [`Profile`]: what is missing, twice,
 //! contradictory or without effect is refused here, with its place in the file.
+//!
+//! One `Resolver` goes through a whole document, so that all profiles share one index of keys. Each
+//! check says what it found and what it expected, in this order.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use crate::injector::coverage;
 use crate::injector::keys::Keys;
@@ -13,7 +16,7 @@ use crate::injector::profile::{
     Validator, WebhookName,
 };
 use crate::text::shown;
-use crate::yaml::{Document, Plain};
+use crate::yaml::{Document, List, Placed, Plain};
 
 use super::Result;
 use super::spec::{
@@ -56,6 +59,7 @@ impl<'d> Resolver<'d> {
         self.keys
     }
 
+    /// The problem at its place, in the type of whatever was to be made.
     pub(super) fn refuse<T>(&self, at: Location, problem: impl Display) -> Result<T> {
         Err(self.document.error_at(at, problem))
     }
@@ -112,19 +116,19 @@ impl<'d> Resolver<'d> {
     }
 
     /// With a minimum of 0 the gate would never wait, and say that it does.
-    fn minimum(&self, minimum: Option<Spanned<Plain<u32>>>) -> Result<u32> {
+    fn minimum(&self, minimum: Option<Placed<Plain<u32>>>) -> Result<u32> {
         match minimum {
-            Some(zero) if zero.value.0 == 0 => {
-                self.refuse(zero.referenced, "found 0, expected 1 or more")
-            }
+            Some(zero) if zero.value.0 == 0 => self.refuse(zero.at, "found 0, expected 1 or more"),
             Some(count) => Ok(count.value.0),
             None => Ok(1),
         }
     }
 
-    /// One `*`, at the front: some charts put the release's name before the entry's.
-    fn webhook(&self, name: Spanned<String>) -> Result<WebhookName> {
-        let at = name.referenced;
+    /// At most one `*`, at the front: a chart may put the release's name before the entry's
+    /// (hashicorp/consul-k8s, charts/consul/templates/connect-inject-mutatingwebhookconfiguration.yaml).
+    /// A lone `*` would mean every webhook of the cluster.
+    fn webhook(&self, name: Placed<String>) -> Result<WebhookName> {
+        let at = name.at;
         let name = self.filled(name, "the name of a webhook entry")?;
         let rest = name.strip_prefix('*').unwrap_or(&name);
         if rest.is_empty() || rest.contains('*') {
@@ -134,9 +138,10 @@ impl<'d> Resolver<'d> {
         Ok(WebhookName(name))
     }
 
-    /// API servers call paths that begin with `/`; a profile with another would never be found.
-    fn path(&self, path: Spanned<String>) -> Result<String> {
-        let at = path.referenced;
+    /// Entries are told apart by path where their name is a common one: `mpod.kb.io` is kubebuilder's
+    /// default (open-telemetry/opentelemetry-operator). API servers call paths that begin with `/`.
+    fn path(&self, path: Placed<String>) -> Result<String> {
+        let at = path.at;
         let path = self.filled(path, "a path that begins with /")?;
         if path.starts_with('/') {
             return Ok(path);
@@ -145,10 +150,12 @@ impl<'d> Resolver<'d> {
         self.refuse(at, problem)
     }
 
+    /// Istio's revisions and tags (case 31). The fallback's Service is looked at where no webhook
+    /// configuration is known, and one name for all copies would mix up their readiness there.
     fn instances(&self, spec: InstancesSpec) -> Result<Instances> {
         let what = "a label of webhook configurations";
         let webhook_labels = self.texts(spec.webhook_labels, what)?;
-        let at = spec.fallback.name.referenced;
+        let at = spec.fallback.name.at;
         let fallback = self.service(spec.fallback, INSTANCE)?;
         let ServiceName { namespace, name } = &fallback;
         if !name.contains(INSTANCE) && !namespace.contains(INSTANCE) {
@@ -161,6 +168,7 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// Names alone: what an injector's own `namespaceSelector` says by labels is part of the rules.
     fn scope(&self, spec: NamespacesSpec) -> Result<NamespaceScope> {
         let names = |list| self.namespaces(list);
         Ok(NamespaceScope {
@@ -169,6 +177,7 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// Which exit code reports a late network plugin is the injector's choice, and any is accepted.
     fn validator(&self, spec: ValidatorSpec) -> Result<Validator> {
         Ok(Validator {
             container: self.filled(spec.container, "a container's name")?,
@@ -177,10 +186,11 @@ impl<'d> Resolver<'d> {
         })
     }
 
+    /// The plugin's pods are found by their labels, so that one is needed at least.
     fn cni(&self, spec: CniSpec) -> Result<Cni> {
         if spec.pod_label.value.is_empty() {
             let problem = "found no label, expected one at least: all pods would be meant";
-            return self.refuse(spec.pod_label.referenced, problem);
+            return self.refuse(spec.pod_label.at, problem);
         }
         let taint = spec.taint.map(|taint| self.filled(taint, "a taint's key"));
         Ok(Cni {
@@ -190,7 +200,8 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    /// A Service; `placeholder` may stand in its names.
+    /// A Service; `placeholder` may stand in its names. Whether it exists is not asked here: the
+    /// configuration may be older than the injector.
     fn service(&self, service: ServiceSpec, placeholder: &str) -> Result<ServiceName> {
         let name = "the name of a Service";
         Ok(ServiceName {
@@ -199,18 +210,18 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    fn injected_sets(
-        &mut self,
-        specs: Spanned<Vec<Spanned<InjectedSpec>>>,
-    ) -> Result<Vec<InjectedSet>> {
+    /// Sets differ by what the pod asks for (case 39): an agent that only fills files before the start
+    /// leaves an init container and no sidecar.
+    fn injected_sets(&mut self, specs: List<InjectedSpec>) -> Result<Vec<InjectedSet>> {
         self.count(&specs, MAX_SETS, "set")?;
         let sets = specs.value.into_iter();
         sets.map(|spec| self.injected(spec)).collect()
     }
 
-    /// A set that names no container is held by every pod, and would switch the check off.
-    fn injected(&mut self, spec: Spanned<InjectedSpec>) -> Result<InjectedSet> {
-        let (at, spec) = (spec.referenced, spec.value);
+    /// One set. Without a container it would be held by every pod, and switch the check off; with
+    /// `notImage` alone there is no container whose image could be a placeholder (case 37).
+    fn injected(&mut self, spec: Placed<InjectedSpec>) -> Result<InjectedSet> {
+        let (at, spec) = (spec.at, spec.value);
         if spec.sidecar.is_none() && spec.init.is_none() {
             let problem = "this set names no container, expected sidecar, init or both: any pod \
                            would do";
@@ -218,7 +229,7 @@ impl<'d> Resolver<'d> {
         }
         if let (None, Some(images)) = (&spec.sidecar, &spec.not_image) {
             let problem = "found notImage without sidecar, expected both";
-            return self.refuse(images.referenced, problem);
+            return self.refuse(images.at, problem);
         }
         let when = match spec.when {
             Some(terms) => {
@@ -240,16 +251,18 @@ impl<'d> Resolver<'d> {
         })
     }
 
-    fn sidecar(&self, spec: Spanned<SidecarSpec>) -> Result<ContainerName> {
-        let name = |text| self.text(text, spec.referenced, "a container's name");
+    /// Exactly one name, or a beginning where the injector numbers its containers.
+    fn sidecar(&self, spec: Placed<SidecarSpec>) -> Result<ContainerName> {
+        let name = |text| self.text(text, spec.at, "a container's name");
         Ok(match spec.value {
             SidecarSpec::Name(exact) => ContainerName::Exact(name(exact)?),
             SidecarSpec::Prefix(spec) => ContainerName::Prefix(name(spec.prefix)?),
         })
     }
 
-    /// The name of an option that the profile declares.
-    pub(super) fn option(&self, name: Spanned<String>) -> Result<String> {
+    /// The name of an option that the profile declares. Another name is a typing error, and the rule
+    /// behind it would never count.
+    pub(super) fn option(&self, name: Placed<String>) -> Result<String> {
         if self.options.contains_key(&name.value) {
             return Ok(name.value);
         }
@@ -261,6 +274,6 @@ impl<'d> Resolver<'d> {
         };
         let found = shown(&name.value);
         let problem = format_args!("found option \"{found}\", expected {expected}");
-        self.refuse(name.referenced, problem)
+        self.refuse(name.at, problem)
     }
 }

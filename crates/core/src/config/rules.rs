@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use crate::injector::coverage::{self, Flaw};
 use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test, Values};
 use crate::text::shown;
-use crate::yaml::Plain;
+use crate::yaml::{List, Placed, Plain};
 
 use super::Result;
 use super::profile::Resolver;
@@ -17,9 +17,11 @@ use super::spec::{InstanceSpec, KeySpec, MAX_RULES, MAX_TERMS, MAX_VALUES, RuleS
 use super::text::{is_label_value, is_qualified_name};
 
 impl Resolver<'_> {
-    pub(super) fn rules(&mut self, specs: Spanned<Vec<Spanned<RuleSpec>>>) -> Result<Vec<Rule>> {
+    /// All rules of a profile. They are compared with each other once all are read, as whether one
+    /// can decide depends on those before it.
+    pub(super) fn rules(&mut self, specs: List<RuleSpec>) -> Result<Vec<Rule>> {
         self.count(&specs, MAX_RULES, "rule")?;
-        let places: Vec<_> = specs.value.iter().map(|rule| rule.referenced).collect();
+        let places: Vec<_> = specs.value.iter().map(|rule| rule.at).collect();
         let rules = (1..).zip(specs.value);
         let rules = rules.map(|(number, spec)| self.rule(number, spec));
         let rules = rules.collect::<Result<Vec<_>>>()?;
@@ -43,13 +45,18 @@ impl Resolver<'_> {
         self.refuse(places.get(index).copied().unwrap_or(self.at), problem)
     }
 
-    fn rule(&mut self, number: usize, spec: Spanned<RuleSpec>) -> Result<Rule> {
-        let (at, spec) = (spec.referenced, spec.value);
+    /// One rule, counted from 1 as messages count them.
+    ///
+    /// An empty `when` always holds. It stands for an injector that injects by default, which is a
+    /// setting of the cluster and so an option. Without one the rule would require the sidecar of
+    /// every pod.
+    fn rule(&mut self, number: usize, spec: Placed<RuleSpec>) -> Result<Rule> {
+        let (at, spec) = (spec.at, spec.value);
         let option = spec.option.map(|name| self.option(name)).transpose()?;
         if spec.when.value.is_empty() && option.is_none() {
             let problem = "found an empty list, expected one term at least: a rule that always \
                            holds must depend on an option";
-            return self.refuse(spec.when.referenced, problem);
+            return self.refuse(spec.when.at, problem);
         }
         // With copies, readiness is that of one of them: the rule has to say of which.
         let wants_instance = self.has_instances && spec.then == Outcome::Required;
@@ -61,7 +68,7 @@ impl Resolver<'_> {
             Some(instance) if !wants_instance => {
                 let problem = "found an instance, expected it only where the profile has \
                                `instances` and the rule says `then: required`";
-                return self.refuse(instance.referenced, problem);
+                return self.refuse(instance.at, problem);
             }
             Some(_) | None => {}
         }
@@ -75,8 +82,10 @@ impl Resolver<'_> {
         })
     }
 
-    fn instance(&mut self, spec: Spanned<InstanceSpec>) -> Result<InstanceSource> {
-        let at = spec.referenced;
+    /// A constant, or the value of a key (`istio.io/rev`, case 31). That key is indexed as those of
+    /// terms are: its value is looked up in each review.
+    fn instance(&mut self, spec: Placed<InstanceSpec>) -> Result<InstanceSource> {
+        let at = spec.at;
         match spec.value {
             InstanceSpec::Constant(name) => {
                 let name = self.text(name, at, "the name of an instance")?;
@@ -90,14 +99,15 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn terms(&mut self, specs: Spanned<Vec<Spanned<TermSpec>>>) -> Result<Vec<Term>> {
+    /// The terms of a rule or set, which must all hold.
+    pub(super) fn terms(&mut self, specs: List<TermSpec>) -> Result<Vec<Term>> {
         self.not_above(&specs, MAX_TERMS, "term")?;
         let terms = specs.value.into_iter();
-        terms
-            .map(|term| self.term(term.value, term.referenced))
-            .collect()
+        terms.map(|term| self.term(term.value, term.at)).collect()
     }
 
+    /// One key and one test. Neither can be left open: a key that is absent passes `notIn` and fails
+    /// `in`, so that a term without a test has no usual meaning.
     fn term(&mut self, spec: TermSpec, at: Location) -> Result<Term> {
         let key = KeySpec {
             pod_label: spec.pod_label,
@@ -106,7 +116,7 @@ impl Resolver<'_> {
             namespace_annotation: spec.namespace_annotation,
         };
         let key = self.key(key, at)?;
-        let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.referenced);
+        let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.at);
         let fold = spec.fold.is_some_and(|fold| fold.value.0);
         let test = match (spec.one_of, spec.not_in, spec.exists) {
             (Some(list), None, None) => Test::In(self.values(list, fold, key.place)?),
@@ -132,24 +142,18 @@ impl Resolver<'_> {
         Ok(Term { key, test, slot })
     }
 
-    fn values(
-        &mut self,
-        list: Spanned<Vec<Spanned<String>>>,
-        fold: bool,
-        place: Place,
-    ) -> Result<Values> {
+    /// The values of `in` or `notIn`. There are few of them in all, since the search for dead rules
+    /// and the rendered conditions grow with each.
+    fn values(&mut self, list: List<String>, fold: bool, place: Place) -> Result<Values> {
         self.not_empty(&list, "one value at least")?;
         let Some(left) = self.values_left.checked_sub(list.value.len()) else {
             let found = format!("more than {MAX_VALUES} values in one profile");
-            return self.refuse(
-                list.referenced,
-                format_args!("found {found}, expected fewer"),
-            );
+            return self.refuse(list.at, format_args!("found {found}, expected fewer"));
         };
         self.values_left = left;
         let mut seen = BTreeSet::new();
         for value in &list.value {
-            let (text, at) = (&value.value, value.referenced);
+            let (text, at) = (&value.value, value.at);
             if place.is_label() && !is_label_value(text) {
                 let found = shown(text);
                 let problem = format!("found \"{found}\", which no label can have as its value");
@@ -169,6 +173,8 @@ impl Resolver<'_> {
         Ok(Values { list, fold })
     }
 
+    /// The one key that is named. An annotation where the injector reads a label is a common mistake
+    /// (case 24), and the four fields keep them apart.
     fn key(&self, spec: KeySpec, at: Location) -> Result<Key> {
         // In the order of `Place::ALL`.
         let names = [
@@ -195,7 +201,7 @@ impl Resolver<'_> {
                 shown(&name.value),
                 place.noun(),
             );
-            return self.refuse(name.referenced, problem);
+            return self.refuse(name.at, problem);
         }
         Ok(Key {
             place,

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_saphyr::Spanned;
 
 use crate::injector::MAX_INJECTORS;
 use crate::injector::profile::{Mode, ReadinessSource, Repair};
 use crate::injector::rule::Outcome;
-use crate::yaml::Plain;
+use crate::yaml::{List, Placed, Plain};
 
 /// The one value of `apiVersion`.
 pub const API_VERSION: &str = "meshgate.io/v1alpha1";
@@ -35,18 +34,18 @@ pub(super) const MAX_VALUES: usize = 1_000;
 #[schemars(title = "meshgate Configuration")]
 pub struct ConfigurationSpec {
     /// Always `meshgate.io/v1alpha1`.
-    #[schemars(with = "String", extend("const" = API_VERSION))]
-    pub api_version: Spanned<String>,
+    #[schemars(extend("const" = API_VERSION))]
+    pub api_version: Placed<String>,
     /// Always `Configuration`.
-    #[schemars(with = "String", extend("const" = KIND))]
-    pub kind: Spanned<String>,
+    #[schemars(extend("const" = KIND))]
+    pub kind: Placed<String>,
     /// The injectors that count here, in the order in which refusals name them.
-    #[schemars(with = "Vec<InjectorSpec>", length(min = 1, max = MAX_INJECTORS))]
-    pub injectors: Spanned<Vec<Spanned<InjectorSpec>>>,
+    #[schemars(length(min = 1, max = MAX_INJECTORS))]
+    pub injectors: List<InjectorSpec>,
     /// Namespaces that are never looked at, besides kube-system, kube-public, kube-node-lease
     /// and meshgate's own.
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub excluded_namespaces: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub excluded_namespaces: Option<List<String>>,
 }
 
 /// A preset with what differs here, or a whole profile of an injector of your own.
@@ -54,37 +53,30 @@ pub struct ConfigurationSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InjectorSpec {
     /// Name of a preset to start from; any field but `rules` may then be overridden.
-    #[schemars(with = "Option<String>")]
-    pub preset: Option<Spanned<String>>,
+    pub preset: Option<Placed<String>>,
     /// Name in messages, marks and metrics: lower case letters, digits and dashes, 40 at most.
-    #[schemars(
-        with = "Option<String>",
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$")
-    )]
-    pub name: Option<Spanned<String>>,
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$"))]
+    pub name: Option<Placed<String>>,
     /// `enforce` refuses, `warn` admits with a warning and counts, `disabled` does not look.
     pub mode: Option<Mode>,
     /// Name of the injector's entry in its webhook configuration; `*` may stand at the front.
-    #[schemars(with = "Option<String>")]
-    pub webhook: Option<Spanned<String>>,
+    pub webhook: Option<Placed<String>>,
     /// Path of that entry, where its name is a common one.
-    #[schemars(with = "Option<String>")]
-    pub path: Option<Spanned<String>>,
+    pub path: Option<Placed<String>>,
     /// The Service that injects, unless the webhook entry names another.
     pub service: Option<ServiceSpec>,
     /// How the Service of one copy of the injector (an Istio revision) is found.
     pub instances: Option<InstancesSpec>,
     /// Switches that rules and sets may depend on, with their values.
-    #[schemars(with = "Option<BTreeMap<String, bool>>")]
-    pub options: Option<BTreeMap<String, Spanned<Plain<bool>>>>,
+    pub options: Option<BTreeMap<String, Placed<Plain<bool>>>>,
     /// Namespaces in which the injector acts.
     pub namespaces: Option<NamespacesSpec>,
     /// Which pods require the injector: the first rule whose `when` holds decides.
-    #[schemars(with = "Option<Vec<RuleSpec>>", length(min = 1, max = MAX_RULES))]
-    pub rules: Option<Spanned<Vec<Spanned<RuleSpec>>>>,
+    #[schemars(length(min = 1, max = MAX_RULES))]
+    pub rules: Option<List<RuleSpec>>,
     /// What a pod holds once the injector was at work: any one of these sets suffices.
-    #[schemars(with = "Option<Vec<InjectedSpec>>", length(min = 1, max = MAX_SETS))]
-    pub injected: Option<Spanned<Vec<Spanned<InjectedSpec>>>>,
+    #[schemars(length(min = 1, max = MAX_SETS))]
+    pub injected: Option<List<InjectedSpec>>,
     /// What makes the injector pass a pod by.
     pub skips: Option<SkipsSpec>,
     /// The init container that tells that the node's network plugin was late.
@@ -92,13 +84,12 @@ pub struct InjectorSpec {
     /// The injector's network plugin on each node.
     pub cni: Option<CniSpec>,
     /// Usable endpoints that are wanted before pods are admitted (1).
-    #[schemars(with = "Option<u32>", range(min = 1))]
-    pub minimum: Option<Spanned<Plain<u32>>>,
+    #[schemars(range(min = 1))]
+    pub minimum: Option<Placed<Plain<u32>>>,
     /// How it is known that the injector can be called (endpoints).
     pub readiness: Option<ReadinessSource>,
     /// One more sentence for refusals by the check.
-    #[schemars(with = "Option<String>")]
-    pub hint: Option<Spanned<String>>,
+    pub hint: Option<Placed<String>>,
 }
 
 impl InjectorSpec {
@@ -134,11 +125,9 @@ impl InjectorSpec {
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {
     /// Its namespace, which is the injector's own: there only pod-level opt-in counts.
-    #[schemars(with = "String")]
-    pub namespace: Spanned<String>,
+    pub namespace: Placed<String>,
     /// Its name. In `instances.fallback`, `{instance}` stands for the instance.
-    #[schemars(with = "String")]
-    pub name: Spanned<String>,
+    pub name: Placed<String>,
 }
 
 /// How the Service of one instance of an injector is found.
@@ -146,8 +135,8 @@ pub struct ServiceSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstancesSpec {
     /// Labels of webhook configurations whose value is the instance; earlier ones win.
-    #[schemars(with = "Vec<String>", length(min = 1))]
-    pub webhook_labels: Spanned<Vec<Spanned<String>>>,
+    #[schemars(length(min = 1))]
+    pub webhook_labels: List<String>,
     /// The Service where no webhook configuration at all is known.
     pub fallback: ServiceSpec,
 }
@@ -157,11 +146,11 @@ pub struct InstancesSpec {
 #[serde(deny_unknown_fields)]
 pub struct NamespacesSpec {
     /// Nowhere else.
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub only: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub only: Option<List<String>>,
     /// Everywhere else.
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub except: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub except: Option<List<String>>,
 }
 
 /// One rule: if all terms of `when` hold, `then` decides.
@@ -169,19 +158,16 @@ pub struct NamespacesSpec {
 #[serde(deny_unknown_fields)]
 pub struct RuleSpec {
     /// The rule counts only while this switch is on.
-    #[schemars(with = "Option<String>")]
-    pub option: Option<Spanned<String>>,
+    pub option: Option<Placed<String>>,
     /// Terms that must all hold. None at all always holds, behind an `option` only.
-    #[schemars(with = "Vec<TermSpec>", length(max = MAX_TERMS))]
-    pub when: Spanned<Vec<Spanned<TermSpec>>>,
+    #[schemars(length(max = MAX_TERMS))]
+    pub when: List<TermSpec>,
     /// What follows.
     pub then: Outcome,
     /// Which copy of the injector, where there are several.
-    #[schemars(with = "Option<InstanceSpec>")]
-    pub instance: Option<Spanned<InstanceSpec>>,
+    pub instance: Option<Placed<InstanceSpec>>,
     /// A text given with the answer; `{value}` stands for the value that the last term met.
-    #[schemars(with = "Option<String>")]
-    pub warn: Option<Spanned<String>>,
+    pub warn: Option<Placed<String>>,
 }
 
 /// One key (exactly one of the first four) and one test (exactly one of the next three).
@@ -189,30 +175,24 @@ pub struct RuleSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TermSpec {
     /// A label of the pod.
-    #[schemars(with = "Option<String>")]
-    pub pod_label: Option<Spanned<String>>,
+    pub pod_label: Option<Placed<String>>,
     /// An annotation of the pod.
-    #[schemars(with = "Option<String>")]
-    pub pod_annotation: Option<Spanned<String>>,
+    pub pod_annotation: Option<Placed<String>>,
     /// A label of its namespace.
-    #[schemars(with = "Option<String>")]
-    pub namespace_label: Option<Spanned<String>>,
+    pub namespace_label: Option<Placed<String>>,
     /// An annotation of its namespace.
-    #[schemars(with = "Option<String>")]
-    pub namespace_annotation: Option<Spanned<String>>,
+    pub namespace_annotation: Option<Placed<String>>,
     /// The value is one of these; an absent key is not.
     #[serde(rename = "in")]
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub one_of: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub one_of: Option<List<String>>,
     /// The value is none of these; an absent key is none of them.
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub not_in: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub not_in: Option<List<String>>,
     /// The key is there (true) or not (false). An empty value is a value.
-    #[schemars(with = "Option<bool>")]
     pub exists: Option<Plain<bool>>,
     /// Compare without case (ASCII). For `in` and `notIn` on annotations.
-    #[schemars(with = "Option<bool>")]
-    pub fold: Option<Spanned<Plain<bool>>>,
+    pub fold: Option<Placed<Plain<bool>>>,
 }
 
 /// One way in which a pod can hold the sidecar: all of it must be there.
@@ -220,20 +200,18 @@ pub struct TermSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InjectedSpec {
     /// The set counts only for pods on which all these terms hold.
-    #[schemars(with = "Option<Vec<TermSpec>>", length(min = 1, max = MAX_TERMS))]
-    pub when: Option<Spanned<Vec<Spanned<TermSpec>>>>,
+    #[schemars(length(min = 1, max = MAX_TERMS))]
+    pub when: Option<List<TermSpec>>,
     /// The set counts only while this switch is on.
-    #[schemars(with = "Option<String>")]
-    pub option: Option<Spanned<String>>,
+    pub option: Option<Placed<String>>,
     /// A container that runs beside the others, natively or not.
-    #[schemars(with = "Option<SidecarSpec>")]
-    pub sidecar: Option<Spanned<SidecarSpec>>,
+    pub sidecar: Option<Placed<SidecarSpec>>,
     /// Images of that container that are only placeholders.
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub not_image: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub not_image: Option<List<String>>,
     /// Init containers.
-    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
-    pub init: Option<Spanned<Vec<Spanned<String>>>>,
+    #[schemars(length(min = 1))]
+    pub init: Option<List<String>>,
 }
 
 /// What makes an injector pass a pod by.
@@ -241,8 +219,8 @@ pub struct InjectedSpec {
 #[serde(deny_unknown_fields)]
 pub struct SkipsSpec {
     /// Names of containers (another mesh's sidecar).
-    #[schemars(with = "Vec<String>", length(min = 1))]
-    pub containers: Spanned<Vec<Spanned<String>>>,
+    #[schemars(length(min = 1))]
+    pub containers: List<String>,
 }
 
 /// The init container that fails where the node's network plugin was late.
@@ -250,10 +228,8 @@ pub struct SkipsSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ValidatorSpec {
     /// Its name.
-    #[schemars(with = "String")]
-    pub container: Spanned<String>,
+    pub container: Placed<String>,
     /// The exit code that says so.
-    #[schemars(with = "i32")]
     pub exit_code: Plain<i32>,
     /// Whether meshgate replaces such pods; `disabled` where the injector does it itself.
     #[serde(default)]
@@ -265,14 +241,13 @@ pub struct ValidatorSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CniSpec {
     /// Where its pods may be.
-    #[schemars(with = "Vec<String>", length(min = 1))]
-    pub namespaces: Spanned<Vec<Spanned<String>>>,
+    #[schemars(length(min = 1))]
+    pub namespaces: List<String>,
     /// The labels they carry, one at least.
-    #[schemars(with = "BTreeMap<String, String>", extend("minProperties" = 1))]
-    pub pod_label: Spanned<BTreeMap<String, String>>,
+    #[schemars(extend("minProperties" = 1))]
+    pub pod_label: Placed<BTreeMap<String, String>>,
     /// The start-up taint that waits for it.
-    #[schemars(with = "Option<String>")]
-    pub taint: Option<Spanned<String>>,
+    pub taint: Option<Placed<String>>,
 }
 
 /// Which copy of an injector: a constant, or the value of a key.
@@ -290,17 +265,13 @@ pub enum InstanceSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeySpec {
     /// A label of the pod.
-    #[schemars(with = "Option<String>")]
-    pub pod_label: Option<Spanned<String>>,
+    pub pod_label: Option<Placed<String>>,
     /// An annotation of the pod.
-    #[schemars(with = "Option<String>")]
-    pub pod_annotation: Option<Spanned<String>>,
+    pub pod_annotation: Option<Placed<String>>,
     /// A label of its namespace.
-    #[schemars(with = "Option<String>")]
-    pub namespace_label: Option<Spanned<String>>,
+    pub namespace_label: Option<Placed<String>>,
     /// An annotation of its namespace.
-    #[schemars(with = "Option<String>")]
-    pub namespace_annotation: Option<Spanned<String>>,
+    pub namespace_annotation: Option<Placed<String>>,
 }
 
 /// A container by its name, or by how its name begins.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use crate::text::shown;
+use crate::yaml::{List, Placed};
 
 use super::Result;
 use super::profile::Resolver;
@@ -17,26 +18,27 @@ const MAX_DNS_LABEL: usize = 63;
 
 impl Resolver<'_> {
     /// Refuses any text but one.
-    pub(super) fn is(&self, found: &Spanned<String>, expected: &str) -> Result<()> {
+    pub(super) fn is(&self, found: &Placed<String>, expected: &str) -> Result<()> {
         if found.value == expected {
             return Ok(());
         }
         let problem = format!("found \"{}\", expected {expected}", shown(&found.value));
-        self.refuse(found.referenced, problem)
+        self.refuse(found.at, problem)
     }
 
     /// Refuses an empty list. It says nothing, and leaving the key out says so better.
-    pub(super) fn not_empty<T>(&self, list: &Spanned<Vec<T>>, expected: &str) -> Result<()> {
+    pub(super) fn not_empty<T>(&self, list: &Placed<Vec<T>>, expected: &str) -> Result<()> {
         if !list.value.is_empty() {
             return Ok(());
         }
         let problem = format!("found an empty list, expected {expected}");
-        self.refuse(list.referenced, problem)
+        self.refuse(list.at, problem)
     }
 
+    /// Refuses more entries than people write.
     pub(super) fn not_above<T>(
         &self,
-        list: &Spanned<Vec<T>>,
+        list: &Placed<Vec<T>>,
         most: usize,
         noun: &str,
     ) -> Result<()> {
@@ -45,16 +47,16 @@ impl Resolver<'_> {
             return Ok(());
         }
         let problem = format!("found {found} {noun}s, expected {most} at most");
-        self.refuse(list.referenced, problem)
+        self.refuse(list.at, problem)
     }
 
     /// Refuses a list with no entry, or with more than `most`.
-    pub(super) fn count<T>(&self, list: &Spanned<Vec<T>>, most: usize, noun: &str) -> Result<()> {
+    pub(super) fn count<T>(&self, list: &Placed<Vec<T>>, most: usize, noun: &str) -> Result<()> {
         self.not_empty(list, &format!("one {noun} at least"))?;
         self.not_above(list, most, noun)
     }
 
-    /// A text with something in it, on one line.
+    /// A text with something in it, on one line: it becomes part of sentences and of log lines.
     pub(super) fn text(&self, text: String, at: Location, expected: &str) -> Result<String> {
         if text.trim().is_empty() {
             return self.refuse(at, format_args!("found an empty text, expected {expected}"));
@@ -67,45 +69,42 @@ impl Resolver<'_> {
     }
 
     /// A text with something in it, on one line.
-    pub(super) fn filled(&self, text: Spanned<String>, expected: &str) -> Result<String> {
-        self.text(text.value, text.referenced, expected)
+    pub(super) fn filled(&self, text: Placed<String>, expected: &str) -> Result<String> {
+        self.text(text.value, text.at, expected)
     }
 
-    /// A list of texts, none empty and none there twice.
-    pub(super) fn texts(
-        &self,
-        list: Spanned<Vec<Spanned<String>>>,
-        expected: &str,
-    ) -> Result<Vec<String>> {
+    /// A list of texts, none empty and none there twice: a text that stands twice is a line that its
+    /// author copied and did not change.
+    pub(super) fn texts(&self, list: List<String>, expected: &str) -> Result<Vec<String>> {
         self.checked(list, expected, |text| self.filled(text, expected))
     }
 
     /// The same of a list that may be left out.
     pub(super) fn texts_or_none(
         &self,
-        list: Option<Spanned<Vec<Spanned<String>>>>,
+        list: Option<List<String>>,
         expected: &str,
     ) -> Result<Vec<String>> {
         list.map_or(Ok(Vec::new()), |list| self.texts(list, expected))
     }
 
     /// A list of names of namespaces.
-    pub(super) fn namespaces(&self, list: Spanned<Vec<Spanned<String>>>) -> Result<Vec<String>> {
+    pub(super) fn namespaces(&self, list: List<String>) -> Result<Vec<String>> {
         let expected = "a namespace";
         self.checked(list, expected, |text| self.dns_label(text, "", expected))
     }
 
     fn checked(
         &self,
-        list: Spanned<Vec<Spanned<String>>>,
+        list: List<String>,
         expected: &str,
-        check: impl Fn(Spanned<String>) -> Result<String>,
+        check: impl Fn(Placed<String>) -> Result<String>,
     ) -> Result<Vec<String>> {
         self.not_empty(&list, &format!("one entry at least: {expected}"))?;
         let mut seen = BTreeSet::new();
         let mut texts = Vec::with_capacity(list.value.len());
         for text in list.value {
-            let at = text.referenced;
+            let at = text.at;
             let text = check(text)?;
             if !seen.insert(text.clone()) {
                 let problem = format!("\"{}\" is there twice, expected once", shown(&text));
@@ -117,8 +116,8 @@ impl Resolver<'_> {
     }
 
     /// A text that goes with answers, where the API server bounds its length.
-    pub(super) fn sentence(&self, text: Spanned<String>) -> Result<String> {
-        let at = text.referenced;
+    pub(super) fn sentence(&self, text: Placed<String>) -> Result<String> {
+        let at = text.at;
         let text = self.filled(text, "one line of text")?;
         let length = text.chars().count();
         if length > MAX_WARNING {
@@ -129,23 +128,23 @@ impl Resolver<'_> {
     }
 
     /// The name of an injector: see [`Profile::name`](crate::injector::profile::Profile::name).
-    pub(super) fn name(&self, name: Spanned<String>) -> Result<String> {
+    pub(super) fn name(&self, name: Placed<String>) -> Result<String> {
         if is_dns_label(&name.value, 40) {
             return Ok(name.value);
         }
         let expected = "expected 1 to 40 lower case letters, digits and dashes, no dash at an end";
         let problem = format!("found name \"{}\", {expected}", shown(&name.value));
-        self.refuse(name.referenced, problem)
+        self.refuse(name.at, problem)
     }
 
     /// A name as Namespaces and Services have them; `placeholder` may stand in it.
     pub(super) fn dns_label(
         &self,
-        text: Spanned<String>,
+        text: Placed<String>,
         placeholder: &str,
         expected: &str,
     ) -> Result<String> {
-        let at = text.referenced;
+        let at = text.at;
         let text = self.filled(text, expected)?;
         let fits = if placeholder.is_empty() {
             is_dns_label(&text, MAX_DNS_LABEL)
@@ -161,6 +160,7 @@ impl Resolver<'_> {
     }
 }
 
+/// RFC 1123, lower case: what the API server accepts as the name of a Namespace or Service.
 fn is_dns_label(text: &str, longest: usize) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=longest).contains(&text.len())

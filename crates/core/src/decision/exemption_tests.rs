@@ -25,7 +25,7 @@ fn exemptions() {
     let table = [
         (json!({}), json!({}), KUBELET, None),
         (mirror.clone(), json!({}), KUBELET, Some(Reason::MirrorPod)),
-        // Anybody can write the annotation.
+        // Anyone can write the annotation.
         (mirror.clone(), json!({}), PERSON, None),
         (mirror.clone(), json!({}), &[], None),
         (
@@ -74,7 +74,7 @@ fn exemptions() {
             PERSON,
             None,
         ),
-        // These exempt nobody.
+        // These exempt no pod.
         (
             json!({}),
             json!({"affinity": windows_affinity("In", "windows")}),

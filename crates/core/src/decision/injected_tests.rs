@@ -82,7 +82,7 @@ fn linkerd() {
         ),
         (spec(&[&app], &[&init]), "missing true"),
         (spec(&[], &[]), "missing true"),
-        // Somebody else's proxy (case 38).
+        // Another mesh's proxy (case 38).
         (
             spec(
                 &[&named("istio-proxy"), &named("linkerd-proxy-2")],

@@ -28,13 +28,13 @@ use self::verdict::Verdict;
 pub struct Decision<'a> {
     /// What the answer is.
     pub verdict: Verdict,
-    /// Why.
+    /// The one word for it.
     pub reason: Reason,
     /// The first injector that blocks, else the first that is required.
     pub injector: Option<&'a str>,
     /// Names of all injectors that are required.
     pub required: Vec<&'a str>,
-    /// One sentence for whoever is refused; empty if nobody is.
+    /// One sentence for the owner of a refused pod; empty if the pod is not refused.
     pub message: String,
     /// Texts to give with the answer, one line each.
     pub warnings: Vec<String>,

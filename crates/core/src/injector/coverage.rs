@@ -1,7 +1,9 @@
 //! Which rules can never decide: contradictory terms, or an earlier rule that covers the whole.
 //!
 //! A key can be absent, hold one of the texts that some rule names (in that or another case), or
-//! hold anything else. These are finitely many, so that a rule is, per key, a set of them.
+//! hold anything else. Rules can tell no other values apart, so that these finitely many samples
+//! stand for all. A rule is, per key, the set of samples that pass; a rule is dead if an earlier
+//! one has, for each key, all that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,15 +28,13 @@ pub(crate) enum Flaw {
 
 /// The first rule that is flawed (by index), if any.
 pub(crate) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
-    let samples = samples(rules);
-    let sets: Vec<_> = rules
-        .iter()
-        .map(|rule| allowed(&rule.when, &samples))
-        .collect();
-    rules.iter().enumerate().find_map(|(index, rule)| {
-        let own = sets.get(index)?;
-        if let Some((key, _)) = own.iter().find(|(_, passes)| !passes.contains(&true)) {
-            return Some((index, Flaw::Contradiction((*key).clone())));
+    let samples = samples_of(rules.iter().flat_map(|rule| &rule.when));
+    let sets = rules.iter().map(|rule| allowed(&rule.when, &samples));
+    let sets: Vec<_> = sets.collect();
+    let mut rows = rules.iter().zip(&sets).enumerate();
+    rows.find_map(|(index, (rule, own))| {
+        if let Some(key) = empty(own) {
+            return Some((index, Flaw::Contradiction(key)));
         }
         if let Some(InstanceSource::Key { key, .. }) = &rule.instance
             && own
@@ -43,8 +43,9 @@ pub(crate) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
         {
             return Some((index, Flaw::InstanceMayBeAbsent(key.clone())));
         }
-        let earlier = rules.iter().zip(&sets).take(index);
-        let cover = earlier.into_iter().find(|(other, set)| {
+        // An option may be off, so that its rule covers only rules behind the same option.
+        let mut earlier = rules.iter().zip(&sets).take(index);
+        let cover = earlier.find(|(other, set)| {
             (other.option.is_none() || other.option == rule.option) && covers(set, own)
         });
         cover.map(|(other, _)| (index, Flaw::Covered(other.number)))
@@ -53,11 +54,14 @@ pub(crate) fn first_flaw(rules: &[Rule]) -> Option<(usize, Flaw)> {
 
 /// Whether terms contradict each other: the key on which they do.
 pub(crate) fn contradiction(terms: &[Term]) -> Option<Key> {
-    let samples = samples_of(terms);
-    let set = allowed(terms, &samples);
-    set.iter()
-        .find(|(_, passes)| !passes.contains(&true))
-        .map(|(key, _)| (*key).clone())
+    empty(&allowed(terms, &samples_of(terms)))
+}
+
+/// The key of which no sample passes.
+fn empty(set: &Allowed<'_>) -> Option<Key> {
+    let mut keys = set.iter();
+    let found = keys.find(|(_, passes)| !passes.contains(&true));
+    found.map(|(key, _)| (*key).clone())
 }
 
 /// True if whatever passes `narrow` passes `wide`.
@@ -74,28 +78,14 @@ fn covers(wide: &Allowed<'_>, narrow: &Allowed<'_>) -> bool {
 fn allowed<'r>(terms: &'r [Term], samples: &BTreeMap<&'r Key, Vec<Sample>>) -> Allowed<'r> {
     let mut sets = Allowed::new();
     for term in terms {
-        let Some(values) = samples.get(&term.key) else {
-            continue;
-        };
-        let passes = values
-            .iter()
-            .map(|value| term.test.passes(value.as_deref()));
-        match sets.get_mut(&term.key) {
-            Some(set) => set
-                .iter_mut()
-                .zip(passes)
-                .for_each(|(all, one)| *all &= one),
-            None => {
-                sets.insert(&term.key, passes.collect());
-            }
+        let samples = samples.get(&term.key).map_or(&[][..], Vec::as_slice);
+        let all = || vec![true; samples.len()];
+        let set = sets.entry(&term.key).or_insert_with(all);
+        for (passes, sample) in set.iter_mut().zip(samples) {
+            *passes &= term.test.passes(sample.as_deref());
         }
     }
     sets
-}
-
-/// The values of each key that rules can tell apart, absent first.
-fn samples(rules: &[Rule]) -> BTreeMap<&Key, Vec<Sample>> {
-    samples_of(rules.iter().flat_map(|rule| &rule.when))
 }
 
 /// Per key the values that these terms can tell apart: absent, one that none of them names, then
@@ -117,7 +107,7 @@ pub fn samples_of<'r>(terms: impl IntoIterator<Item = &'r Term>) -> BTreeMap<&'r
 }
 
 fn distinguishable(named: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Sample> {
-    // A text longer than all others stands for whatever nobody names.
+    // A text longer than all others stands for whatever no term names.
     let longest = named.keys().map(String::len).max().unwrap_or(0);
     let mut samples = vec![None, Some("-".repeat(longest + 1))];
     for (folded, spellings) in named {
@@ -127,13 +117,10 @@ fn distinguishable(named: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Sample> {
     samples
 }
 
-/// The same text in a case that nobody names, if there is one: `y` and `Y` may both be named.
+/// The same text in a case that no term names, if there is one: `y` and `Y` may both be named.
 fn other_spelling(folded: &str, named: &BTreeSet<&str>) -> Option<String> {
     let letters = folded.bytes().filter(u8::is_ascii_alphabetic).count();
-    let spellings = u32::try_from(letters)
-        .ok()
-        .and_then(|letters| 1_usize.checked_shl(letters))
-        .unwrap_or(usize::MAX);
+    let spellings = 1_usize << letters.min(20);
     // One more than are named is enough to meet one that is not.
     (0..spellings.min(named.len() + 1))
         .map(|number| spelling(folded, number))
@@ -143,7 +130,7 @@ fn other_spelling(folded: &str, named: &BTreeSet<&str>) -> Option<String> {
 /// The spelling with that number: bit by bit, which letters are upper case.
 fn spelling(folded: &str, number: usize) -> String {
     let mut bits = number;
-    let mut spell = |letter: char| {
+    let spell = |letter: char| {
         if !letter.is_ascii_alphabetic() {
             return letter;
         }
@@ -155,7 +142,7 @@ fn spelling(folded: &str, number: usize) -> String {
             letter
         }
     };
-    folded.chars().map(&mut spell).collect()
+    folded.chars().map(spell).collect()
 }
 
 #[cfg(test)]

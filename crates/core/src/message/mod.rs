@@ -11,6 +11,7 @@ mod clause;
 pub(crate) mod policy;
 pub(crate) mod refusal;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use crate::decision::injected;
@@ -29,13 +30,13 @@ const MAX_MESSAGE: usize = 1_000;
 /// Longest text of an error that a message repeats, in characters.
 const MAX_REASON: usize = 200;
 
-/// A message of at most [`MAX_MESSAGE`] characters, on one line.
+/// A message of at most [`MAX_MESSAGE`] characters, on one line. The last one is then `…`.
 pub(crate) fn bounded(message: String) -> String {
-    let long = message.chars().nth(MAX_MESSAGE).is_some();
-    if !long && !message.contains(char::is_control) {
+    let is_long = message.chars().nth(MAX_MESSAGE).is_some();
+    if !is_long && !message.contains(char::is_control) {
         return message;
     }
-    one_line(&message, if long { MAX_MESSAGE - 1 } else { MAX_MESSAGE })
+    one_line(&message, MAX_MESSAGE - usize::from(is_long))
 }
 
 /// `Pod shop- in namespace orders`.
@@ -46,17 +47,13 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
     }
 }
 
-/// The terms that decided, with the values that are there: `annotation linkerd.io/inject=enabled`.
-/// Where both the pod and its namespace have a say, each term tells whose it is.
-pub fn rule_in_words(matched: &RuleMatch<'_>) -> String {
-    words(matched, Places::WhereBothHaveASay)
-}
-
-/// The same, each term with whose it is: for tools.
+/// The terms that decided, with the values that are there, each with where it is:
+/// `annotation linkerd.io/inject=enabled on the namespace`.
 pub fn rule_with_places(matched: &RuleMatch<'_>) -> String {
     words(matched, Places::Always)
 }
 
+/// When to say where a term is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Places {
     Always,
@@ -64,18 +61,15 @@ enum Places {
 }
 
 fn words(matched: &RuleMatch<'_>, places: Places) -> String {
-    let positive = || {
-        matched
-            .rule
-            .when
-            .iter()
-            .filter(|term| term.test.is_positive())
-    };
-    let on_pod = positive().any(|term| term.key.place.is_on_pod());
-    let is_mixed = on_pod && !positive().all(|term| term.key.place.is_on_pod());
+    let RuleMatch { rule, values, .. } = matched;
+    // What must be absent is no reason that a person could look up.
+    let positive = || rule.when.iter().filter(|term| term.test.is_positive());
+    let mut on_pod = positive().map(|term| term.key.place.is_on_pod());
+    let first = on_pod.next();
+    let is_mixed = on_pod.any(|one| Some(one) != first);
     let mut words: Vec<String> = Vec::new();
     for term in positive() {
-        let value = shown(term.value(&matched.values).unwrap_or_default());
+        let value = shown(term.value(values).unwrap_or_default());
         let mut word = clause::key(&term.key) + &value;
         if is_mixed || places == Places::Always {
             word.push_str(clause::whose(&term.key));
@@ -85,7 +79,7 @@ fn words(matched: &RuleMatch<'_>, places: Places) -> String {
         }
     }
     if words.is_empty() {
-        return clause::by_default(matched.rule);
+        return clause::by_default(rule);
     }
     words.join(" and ")
 }
@@ -97,11 +91,8 @@ fn requires(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> Stri
     } else {
         format!("Namespace {namespace}")
     };
-    format!(
-        "{who} requires {} ({})",
-        matched.name(),
-        rule_in_words(matched)
-    )
+    let rule = words(matched, Places::WhereBothHaveASay);
+    format!("{who} requires {} ({rule})", matched.name())
 }
 
 /// What becomes of the pod afterwards: a controller tries again, a person must.
@@ -120,44 +111,42 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
             tally,
             client,
         } => {
-            let usable = tally.map_or(0, Tally::usable);
-            let total = tally.map_or(0, Tally::total);
+            let (usable, total) = tally.map_or((0, 0), |tally| (tally.usable(), tally.total()));
             let mut text = format!("{usable} of {total} endpoints of Service {service} are usable");
             if profile.minimum > 1 {
-                push(
-                    &mut text,
-                    format_args!(" and {} are wanted", profile.minimum),
-                );
+                let wanted = profile.minimum;
+                push(&mut text, format_args!(" and {wanted} are wanted"));
             }
-            let others = tally.map(Tally::others).unwrap_or_default();
-            let fqdn = tally.is_some_and(|tally| tally.ignored_slices > 0);
-            let why = match (total, client) {
-                // An injector scaled to zero has an empty slice, whatever its webhook calls.
-                (0, Some(Client::Url(_))) if tally.is_none() => {
-                    "its webhook calls a URL, which has no endpoints: the configuration can say readiness: \
-                     probe"
-                }
-                (0, _) if fqdn => "endpoints by domain name do not count",
-                (0, _) if tally.is_none() => "the Service has no EndpointSlice",
-                _ => &others,
-            };
+            let why = why_not_usable(*tally, *client);
             if !why.is_empty() {
                 push(&mut text, format_args!(" ({why})"));
             }
             text
         }
-        Looked::Probe {
-            target,
-            problem: Some(problem),
-        } => {
-            format!("{target} does not answer ({problem})")
-        }
-        Looked::Probe {
-            target,
-            problem: None,
-        } => format!("{target} answers"),
+        Looked::Probe { target, problem } => match problem {
+            Some(problem) => format!("{target} does not answer ({problem})"),
+            None => format!("{target} answers"),
+        },
         Looked::Assumed => "it is assumed to be usable".to_owned(),
     }
+}
+
+/// Why not all endpoints are usable, or why there is none. Empty if all are.
+fn why_not_usable(tally: Option<&Tally>, client: Option<&Client>) -> Cow<'static, str> {
+    let Some(tally) = tally else {
+        return Cow::Borrowed(match client {
+            Some(Client::Url(_)) => {
+                "its webhook calls a URL, which has no endpoints: the configuration can say readiness: \
+                 probe"
+            }
+            Some(Client::Service { .. }) | None => "the Service has no EndpointSlice",
+        });
+    };
+    // An injector scaled to zero has an empty slice, whatever its webhook calls.
+    if tally.total() == 0 && tally.ignored_slices > 0 {
+        return Cow::Borrowed("endpoints by domain name do not count");
+    }
+    Cow::Owned(tally.others())
 }
 
 /// What a set wants, in words: `container linkerd-proxy and init container linkerd-init`.

@@ -1,4 +1,6 @@
 //! The refusals that concern one injector: what is wrong and what to do.
+//!
+//! The wording is a promise: people search for it, and tests hold it. A policy says the same in CEL.
 
 use crate::decision::injected::Flaw;
 use crate::decision::requirement::RuleMatch;
@@ -20,7 +22,7 @@ fn windows_note(pod: &PodView<'_>) -> &'static str {
     }
 }
 
-/// A required injector has too few usable endpoints, or cannot be connected to.
+/// A required injector has too few usable endpoints, or does not answer (case 1).
 pub(crate) fn not_usable(
     pod: &PodView<'_>,
     namespace: &str,
@@ -43,14 +45,8 @@ pub(crate) fn not_usable(
         }
     };
     let advice = format!("{}, see kubectl -n {place} get pods", later(pod, once));
-    push(
-        &mut text,
-        format_args!(
-            " but {}; {advice}{}",
-            state(profile, looked),
-            windows_note(pod)
-        ),
-    );
+    let (state, note) = (state(profile, looked), windows_note(pod));
+    push(&mut text, format_args!(" but {state}; {advice}{note}"));
     text
 }
 
@@ -73,15 +69,12 @@ pub(crate) fn not_installed(pod: &PodView<'_>, namespace: &str, matched: &RuleMa
     )
 }
 
-/// No webhook configuration carries the instance.
+/// No webhook configuration carries the instance (case 31): a revision that was removed, or a typing
+/// error in a label.
 pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
     let instance = shown(matched.instance().unwrap_or_default());
-    let labels = matched
-        .injector
-        .profile
-        .instances
-        .iter()
-        .flat_map(|i| &i.webhook_labels);
+    let labels = matched.injector.profile.instances.iter();
+    let labels = labels.flat_map(|copies| &copies.webhook_labels);
     let labels: Vec<String> = labels.map(|label| format!("{label}={instance}")).collect();
     let requires = requires(pod, namespace, matched);
     let later = later(pod, "once one does");
@@ -92,7 +85,7 @@ pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, matched: &RuleMatc
     )
 }
 
-/// A value that the injector does not know.
+/// A value that the injector does not know (case 25).
 pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
     let name = matched.name();
     let Some(term) = culprit(matched) else {
@@ -118,7 +111,7 @@ fn culprit<'a>(matched: &RuleMatch<'a>) -> Option<&'a Term> {
     terms.iter().find(unknown).or_else(last)
 }
 
-/// The final pod lacks what the injector adds.
+/// The final pod lacks what the injector adds (case 2).
 pub(crate) fn not_injected(
     pod: &PodView<'_>,
     namespace: &str,
@@ -170,15 +163,7 @@ pub(crate) fn see_logs(
 
 /// A container in the pod that makes the injector pass it by.
 fn skipped_for<'p>(profile: &'p Profile, pod: &PodView<'_>) -> Option<&'p str> {
-    let names = || {
-        pod.containers()
-            .iter()
-            .chain(pod.init_containers())
-            .map(|c| &*c.name)
-    };
-    profile
-        .skips
-        .iter()
-        .map(String::as_str)
-        .find(|skip| names().any(|name| name == *skip))
+    let all = || pod.containers().iter().chain(pod.init_containers());
+    let mut skips = profile.skips.iter().map(String::as_str);
+    skips.find(|skip| all().any(|one| &*one.name == *skip))
 }

@@ -69,7 +69,8 @@ fn two_down() -> Tally {
 fn message<'a>(
     hook: Hook,
     pod: &Value,
-    (orders, injectors): (&'a NamespaceView, &'a Injectors),
+    orders: &'a NamespaceView,
+    injectors: &'a Injectors,
     readiness: impl Fn(&str) -> Readiness<'a>,
 ) -> String {
     let mut message = String::new();
@@ -88,7 +89,7 @@ fn too_few_endpoints() {
     let orders = namespace("orders", &[], &[LINKERD], &linkerd);
     let down = two_down();
     let refused = |pod: &Value| {
-        message(Hook::Gate, pod, (&orders, &linkerd), |_| {
+        message(Hook::Gate, pod, &orders, &linkerd, |_| {
             too_few(Some(&down), None)
         })
     };
@@ -102,7 +103,7 @@ fn too_few_endpoints() {
              the pod is created once one is, see kubectl -n linkerd get pods"
         )
     );
-    // Nobody tries again for a pod without a controller.
+    // No controller tries again for such a pod.
     let bare = json!({"metadata": {"name": "shop"}});
     assert_eq!(
         refused(&bare),
@@ -182,7 +183,7 @@ fn endpoints_that_are_missing_or_wanted() {
     for (injectors, tally, client, count, why, once) in table {
         let orders = namespace("orders", &[], &[LINKERD], injectors);
         let pod = pod(&[], json!({}));
-        let found = message(Hook::Gate, &pod, (&orders, injectors), |_| {
+        let found = message(Hook::Gate, &pod, &orders, injectors, |_| {
             too_few(tally, client)
         });
         let expected = format!(
@@ -206,7 +207,7 @@ fn a_probe_that_fails() {
         })
     };
     assert_eq!(
-        message(Hook::Gate, &pod, (&orders, &injectors), probe),
+        message(Hook::Gate, &pod, &orders, &injectors, probe),
         "Pod shop-6c9f- in namespace orders requires vault (annotation \
          vault.hashicorp.com/agent-inject=true) but vault.example.com:443 does not answer \
          (connection refused); the pod is created once it answers, see kubectl -n vault get pods"
@@ -221,7 +222,7 @@ fn what_is_not_installed_is_said_the_same_by_both() {
     let pod = pod(&[], json!({}));
     for hook in [Hook::Gate, Hook::Check] {
         assert_eq!(
-            message(hook, &pod, (&orders, &injectors), |_| {
+            message(hook, &pod, &orders, &injectors, |_| {
                 Readiness::NotInstalled
             }),
             "Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but linkerd \
@@ -230,7 +231,7 @@ fn what_is_not_installed_is_said_the_same_by_both() {
              nothing requires it"
         );
         assert_eq!(
-            message(hook, &pod, (&canary, &injectors), |_| Readiness::NoInstance),
+            message(hook, &pod, &canary, &injectors, |_| Readiness::NoInstance),
             "Namespace shop requires istio (label istio.io/rev=canary) but no \
              MutatingWebhookConfiguration carries the label istio.io/tag=canary or \
              istio.io/rev=canary; the pod is created once one does, kubectl get \
@@ -244,7 +245,7 @@ fn an_entry_is_named_with_the_path_that_tells_it_from_others() {
     let injectors = injectors("- preset: opentelemetry\n");
     let shop = namespace("shop", &[], &[], &injectors);
     let pod = pod(&[("sidecar.opentelemetry.io/inject", "true")], json!({}));
-    let message = message(Hook::Gate, &pod, (&shop, &injectors), |_| {
+    let message = message(Hook::Gate, &pod, &shop, &injectors, |_| {
         Readiness::NotInstalled
     });
     let expected =
@@ -264,7 +265,7 @@ fn the_logs_are_those_of_the_service_that_was_found() {
         })
     };
     let bare = pod(&[], json!({"containers": [{"name": "app"}]}));
-    let found = message(Hook::Check, &bare, (&orders, &injectors), elsewhere);
+    let found = message(Hook::Check, &bare, &orders, &injectors, elsewhere);
     let expected = "; see kubectl -n mesh get pods and the logs there";
     assert!(found.ends_with(expected), "{found}");
 }
@@ -299,25 +300,26 @@ fn values_that_nobody_knows() {
     for hook in [Hook::Gate, Hook::Check] {
         let off = pod(&[("linkerd.io/inject", "false")], json!({}));
         assert_eq!(
-            message(hook, &off, (&enabled, &injectors), assumed),
+            message(hook, &off, &enabled, &injectors, assumed),
             "Pod shop-6c9f- in namespace orders has annotation linkerd.io/inject=false, which \
              linkerd does not know, so that it would never inject this pod; accepted values are \
              enabled, ingress, disabled"
         );
         let on = pod(&[LINKERD], json!({}));
         assert_eq!(
-            message(hook, &on, (&misspelt, &injectors), assumed),
+            message(hook, &on, &misspelt, &injectors, assumed),
             "Namespace orders has annotation linkerd.io/inject=enable, which linkerd does not \
              know, so that it would never inject this pod; accepted values are enabled, ingress, \
              disabled"
         );
     }
-    // What somebody else wrote is shortened, and stays on one line.
+    // What a tenant wrote is shortened, and stays on one line.
     let long = format!("a\nb{}", "c".repeat(200));
     let found = message(
         Hook::Gate,
         &pod(&[("linkerd.io/inject", &long)], json!({})),
-        (&enabled, &injectors),
+        &enabled,
+        &injectors,
         assumed,
     );
     let shown = format!("linkerd.io/inject=a\u{fffd}b{}…, which", "c".repeat(60));
@@ -366,7 +368,7 @@ fn sidecars_that_are_not_there() {
             "Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but {what}; \
              see kubectl -n linkerd get pods and the logs there"
         );
-        let found = message(Hook::Check, &pod(&[], spec), (&orders, &injectors), assumed);
+        let found = message(Hook::Check, &pod(&[], spec), &orders, &injectors, assumed);
         assert_eq!(found, expected);
     }
     let gateway = json!({"containers": [{"name": "istio-proxy", "image": "auto"}]});
@@ -374,7 +376,8 @@ fn sidecars_that_are_not_there() {
         message(
             Hook::Check,
             &pod(&[], gateway),
-            (&payments, &injectors),
+            &payments,
+            &injectors,
             assumed
         ),
         "Namespace payments requires istio (label istio-injection=enabled) but the image of \
@@ -383,7 +386,7 @@ fn sidecars_that_are_not_there() {
     );
     let dapr = pod(&[("dapr.io/enabled", "YES")], json!({}));
     assert_eq!(
-        message(Hook::Check, &dapr, (&plain, &injectors), assumed),
+        message(Hook::Check, &dapr, &plain, &injectors, assumed),
         "Pod shop-6c9f- in namespace plain requires dapr (annotation dapr.io/enabled=YES) but the \
          pod has no container daprd (looked for in containers, and in initContainers with \
          restartPolicy Always): dapr's webhook did not add it; Dapr skips pods created by accounts \
@@ -396,7 +399,7 @@ fn keys_of_the_namespace_are_told_from_those_of_the_pod() {
     let injectors = injectors("- preset: istio\n");
     let orders = namespace("orders", &[("istio-injection", "enabled")], &[], &injectors);
     let odd = json!({"metadata": {"name": "x", "labels": {"sidecar.istio.io/inject": "maybe"}}});
-    let found = message(Hook::Gate, &odd, (&orders, &injectors), |_| {
+    let found = message(Hook::Gate, &odd, &orders, &injectors, |_| {
         too_few(None, None)
     });
     let start = "Pod x in namespace orders requires istio (label istio-injection=enabled on the \
@@ -414,12 +417,12 @@ fn several_injectors_and_mode_warn() {
     ];
     let pod = pod(&annotations, json!({}));
     let unready = |_: &str| too_few(None, None);
-    let found = message(Hook::Gate, &pod, (&orders, &injectors), unready);
+    let found = message(Hook::Gate, &pod, &orders, &injectors, unready);
     assert!(
         found.ends_with("see kubectl -n linkerd get pods; it waits for vault too"),
         "{found}"
     );
-    let found = message(Hook::Check, &pod, (&orders, &injectors), unready);
+    let found = message(Hook::Check, &pod, &orders, &injectors, unready);
     let end = "see kubectl -n linkerd get pods and the logs there; it is refused because of vault \
                too";
     assert!(found.ends_with(end), "{found}");
@@ -516,7 +519,7 @@ fn a_thousand_characters_are_enough() {
     ));
     let orders = namespace("orders", &[], &[], &injectors);
     let pod = json!({"metadata": {"labels": {"k": "v"}}});
-    let found = message(Hook::Gate, &pod, (&orders, &injectors), |_| {
+    let found = message(Hook::Gate, &pod, &orders, &injectors, |_| {
         Readiness::NotInstalled
     });
     let start = "Pod in namespace orders has label k=v, which own does not know, so that it would \

@@ -5,21 +5,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// One EndpointSlice of a Service, as far as it matters.
+/// One EndpointSlice of a Service, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Slice {
     /// False for address type FQDN, whose endpoints do not count.
     pub counts: bool,
     /// Label `endpointslice.kubernetes.io/managed-by`, to make leftovers visible (case 46).
     pub managed_by: Option<Box<str>>,
-    /// Its endpoints; null, missing and empty are the same (case 41).
+    /// Null, missing and empty are the same (case 41).
     pub endpoints: Vec<Endpoint>,
 }
 
 /// One endpoint as a slice has it. A condition that is not there is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Endpoint {
-    /// Its addresses, of any family.
+    /// Of any family.
     pub addresses: Vec<Box<str>>,
     /// The pod behind it, `namespace/name`, by which dual-stack slices are one (case 47).
     pub target: Option<Box<str>>,
@@ -94,8 +94,8 @@ impl Nodes {
         (self.lost.len(), self.lost_count)
     }
 
-    /// More than half look lost: then it is the control plane that is blind, not the nodes that
-    /// are gone, and the rule rests.
+    /// Whether more than half look lost. Then the control plane is blind rather than the nodes
+    /// gone, and meshgate ignores the rule: else one cut link would refuse every pod.
     pub fn rule_rests(&self) -> bool {
         self.lost_count * 2 > self.lost.len()
     }
@@ -153,10 +153,8 @@ pub struct Counted {
 impl Tally {
     /// How many are usable.
     pub fn usable(&self) -> usize {
-        self.endpoints
-            .iter()
-            .filter(|one| one.state == EndpointState::Usable)
-            .count()
+        let is_usable = |one: &&Counted| one.state == EndpointState::Usable;
+        self.endpoints.iter().filter(is_usable).count()
     }
 
     /// How many there are.
@@ -166,7 +164,7 @@ impl Tally {
 
     /// Why the others are not usable: `1 not ready, 2 on lost nodes a, b`. Empty if all are.
     pub fn others(&self) -> String {
-        let mut counts: BTreeMap<(u8, String), usize> = BTreeMap::new();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut lost: Vec<&str> = Vec::new();
         for one in &self.endpoints {
             match &one.state {
@@ -174,14 +172,12 @@ impl Tally {
                 EndpointState::NodeLost(node) => lost.push(node),
                 state @ (EndpointState::NotReady
                 | EndpointState::NotServing
-                | EndpointState::Terminating) => {
-                    *counts.entry((0, state.to_string())).or_default() += 1
-                }
+                | EndpointState::Terminating) => *counts.entry(state.to_string()).or_default() += 1,
             }
         }
+        let counts = counts.iter();
         let mut parts: Vec<String> = counts
-            .iter()
-            .map(|((_, state), count)| format!("{count} {state}"))
+            .map(|(state, count)| format!("{count} {state}"))
             .collect();
         if !lost.is_empty() {
             let count = lost.len();

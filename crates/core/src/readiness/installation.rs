@@ -7,39 +7,39 @@ use crate::injector::profile::{DEFAULT_INSTANCE, Instances, Profile, ServiceName
 /// One MutatingWebhookConfiguration, as far as it matters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookConfiguration {
-    /// Its labels.
+    /// `metadata.labels`: the value of one of them names a copy of an injector.
     pub labels: BTreeMap<String, String>,
-    /// Its entries.
+    /// `webhooks`.
     pub entries: Vec<WebhookEntry>,
 }
 
 /// One entry of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEntry {
-    /// Its name, `linkerd-proxy-injector.linkerd.io`.
+    /// `linkerd-proxy-injector.linkerd.io`.
     pub name: String,
-    /// How it is called.
+    /// How the API server calls it.
     pub client: Client,
 }
 
 /// `clientConfig` of a webhook entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Client {
-    /// A Service.
+    /// By a Service.
     Service {
-        /// Which.
+        /// Whose endpoints are called.
         service: ServiceName,
-        /// Its port.
+        /// 443 unless the entry names another.
         port: u16,
-        /// The path that is called.
+        /// `/` unless the entry names another.
         path: Option<String>,
     },
-    /// A URL.
+    /// By a URL.
     Url(String),
 }
 
-/// All webhook configurations, by name. `None`: no source of them is known, so that nobody can
-/// be called "not installed".
+/// All webhook configurations, by name. `None`: meshgate has no source of them, so that it calls no
+/// injector "not installed".
 pub type Known<'a> = Option<&'a BTreeMap<String, WebhookConfiguration>>;
 
 /// Where an injector, or one instance of it, is.
@@ -62,40 +62,31 @@ pub enum Installation {
 
 /// Finds one injector's webhook entry and so its Service.
 pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> Installation {
+    let usual = usual_service(profile, instance);
     let Some(configurations) = known else {
-        let service = fallback(profile, instance);
         return Installation::At {
-            service,
+            service: usual,
             client: None,
             ambiguous: false,
         };
     };
-    match (&profile.instances, instance) {
-        (Some(instances), Some(instance)) => {
-            if !configurations
-                .values()
-                .any(|c| carried(instances, c).is_some())
-            {
-                return Installation::NotInstalled;
-            }
-            let carrier = instances.webhook_labels.iter().find_map(|label| {
-                let carries = |c: &&WebhookConfiguration| {
-                    carried(instances, c) == Some((label.as_str(), instance))
-                };
-                let clients = clients(profile, configurations.values().filter(carries));
-                (!clients.is_empty()).then_some(clients)
-            });
-            carrier.map_or(Installation::NoInstance, |clients| {
-                choose(profile, fallback(profile, Some(instance)), &clients)
-            })
-        }
-        (Some(_) | None, _) => {
-            let clients = clients(profile, configurations.values());
-            if clients.is_empty() {
-                return Installation::NotInstalled;
-            }
-            choose(profile, profile.service.clone(), &clients)
-        }
+    let all = || configurations.values();
+    let (Some(instances), Some(instance)) = (&profile.instances, instance) else {
+        return choose(profile, usual, &clients(profile, all()));
+    };
+    if !all().any(|one| carried(instances, one).is_some()) {
+        return Installation::NotInstalled;
+    }
+    let mut clients = instances.webhook_labels.iter().map(|label| {
+        let wanted = Some((label.as_str(), instance));
+        clients(
+            profile,
+            all().filter(|one| carried(instances, one) == wanted),
+        )
+    });
+    match clients.find(|clients| !clients.is_empty()) {
+        Some(clients) => choose(profile, usual, &clients),
+        None => Installation::NoInstance,
     }
 }
 
@@ -123,7 +114,8 @@ fn carried<'c>(
         .map(|(label, instance)| (label.as_str(), instance.as_str()))
 }
 
-fn fallback(profile: &Profile, instance: Option<&str>) -> ServiceName {
+/// The Service behind an injector, or one copy of it, where no entry tells.
+fn usual_service(profile: &Profile, instance: Option<&str>) -> ServiceName {
     match (&profile.instances, instance) {
         (Some(instances), Some(name)) if name != DEFAULT_INSTANCE => instances.fallback(name),
         (Some(_) | None, _) => profile.service.clone(),
@@ -137,19 +129,18 @@ fn clients<'c>(
     configurations: impl Iterator<Item = &'c WebhookConfiguration>,
 ) -> Vec<&'c Client> {
     let is_named = |entry: &&WebhookEntry| {
-        profile
-            .webhook
-            .as_ref()
-            .is_none_or(|name| name.matches(&entry.name))
+        let name = profile.webhook.as_ref();
+        name.is_none_or(|name| name.matches(&entry.name))
     };
-    let has_path = |client: &&Client| match (&profile.path, client) {
-        (Some(wanted), Client::Service { path, .. }) => path.as_deref().unwrap_or("/") == wanted,
-        (Some(wanted), Client::Url(url)) => path_of(url) == wanted,
-        (None, _) => true,
+    let has_path = |client: &&Client| {
+        let path = match client {
+            Client::Service { path, .. } => path.as_deref().unwrap_or("/"),
+            Client::Url(url) => path_of(url),
+        };
+        profile.path.as_deref().is_none_or(|wanted| wanted == path)
     };
-    let entries = configurations.flat_map(|configuration| &configuration.entries);
+    let entries = configurations.flat_map(|one| &one.entries).filter(is_named);
     entries
-        .filter(is_named)
         .map(|entry| &entry.client)
         .filter(has_path)
         .collect()
@@ -163,7 +154,9 @@ fn path_of(url: &str) -> &str {
     start.and_then(|start| rest.get(start..)).unwrap_or("/")
 }
 
-/// The entry with the usual Service, else the profile's own, else the first: the caller reports several.
+/// The entry with the usual Service, else the profile's own, else the first. Others may use an
+/// entry of the same name, so that several without a known Service are ambiguous; the caller
+/// reports that.
 fn choose(profile: &Profile, usual: ServiceName, clients: &[&Client]) -> Installation {
     let service = |client: &Client| match client {
         Client::Service { service, .. } => Some(service.clone()),
@@ -174,15 +167,13 @@ fn choose(profile: &Profile, usual: ServiceName, clients: &[&Client]) -> Install
         clients.iter().find(is_wanted)
     };
     let own = with(&usual).or_else(|| with(&profile.service));
-    let chosen = own.or_else(|| clients.first());
-    let Some(chosen) = chosen else {
+    let Some(chosen) = own.or_else(|| clients.first()) else {
         return Installation::NotInstalled;
     };
-    let differs = clients
-        .iter()
-        .any(|client| service(client) != service(chosen));
+    let mut services = clients.iter().map(|client| service(client));
+    let differ = services.any(|one| one != service(chosen));
     Installation::At {
-        ambiguous: differs && own.is_none(),
+        ambiguous: differ && own.is_none(),
         service: service(chosen).unwrap_or(usual),
         client: Some((*chosen).clone()),
     }

@@ -95,11 +95,12 @@ fn not_too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
     )))
 }
 
-/// A map of texts whose values stay undecoded until somebody asks for one: an annotation may
-/// hold a whole escaped manifest that no rule reads.
+/// A map of texts whose values stay undecoded until a rule reads one: an annotation may hold a
+/// whole escaped manifest that none reads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entries<'a>(pub(super) Vec<(Text<'a>, RawText<'a>)>);
 
+/// A text or `null`, still as it stands in the JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RawText<'a>(&'a RawValue);
 

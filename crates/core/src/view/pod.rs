@@ -29,10 +29,10 @@ pub struct PodView<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container<'a> {
-    /// Its name; empty if it has none.
+    /// Empty if it has none: the API server refuses such a pod later.
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub name: Text<'a>,
-    /// Its image; empty if it has none.
+    /// Empty if it has none.
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub image: Text<'a>,
     #[serde(borrow, default)]
@@ -46,8 +46,8 @@ impl Container<'_> {
     }
 }
 
-/// The fields of a pod that are decoded, before anything is made of them: what a reader of a
-/// larger text decodes on its way.
+/// The fields of a pod as they are decoded, before the configuration's keys are looked up: a reader
+/// of a whole review decodes them on its way, once.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PodFields<'a> {
     #[serde(borrow)]
@@ -77,7 +77,7 @@ pub struct Owner<'a> {
     /// `ReplicaSet`, `Job`, …
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub kind: Text<'a>,
-    /// Its name.
+    /// In the pod's namespace, or in none.
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub name: Text<'a>,
     #[serde(default)]
@@ -121,16 +121,12 @@ impl<'a> PodView<'a> {
         Self::new(Arc::new(fields), keys)
     }
 
-    /// The same from fields that were decoded elsewhere.
+    /// The same from fields that a reader of a larger text decoded.
     ///
     /// # Errors
     /// A value that rules read is no text.
     pub fn new(fields: Arc<PodFields<'a>>, keys: &Keys) -> Result<Self, serde_json::Error> {
-        let Metadata {
-            labels,
-            annotations,
-            ..
-        } = &fields.metadata.0;
+        let metadata = &fields.metadata.0;
         let mut values = keys.pod_values();
         let mut take = |place, entries: &Option<Entries<'a>>| {
             for (key, value) in entries.iter().flat_map(|entries| &entries.0) {
@@ -140,9 +136,9 @@ impl<'a> PodView<'a> {
             }
             Ok::<_, serde_json::Error>(())
         };
-        take(Place::PodLabel, labels)?;
-        take(Place::PodAnnotation, annotations)?;
-        let annotation = |key| annotations.as_ref().and_then(|entries| entries.get(key));
+        take(Place::PodLabel, &metadata.labels)?;
+        take(Place::PodAnnotation, &metadata.annotations)?;
+        let annotation = |key| metadata.annotations.as_ref()?.get(key);
         Ok(Self {
             mark: annotation(names::ADMITTED)
                 .map(RawText::decode)
@@ -155,12 +151,9 @@ impl<'a> PodView<'a> {
 
     /// The name, or what it will begin with (case 3); empty if there is neither.
     pub fn display_name(&self) -> &str {
-        let Metadata {
-            name,
-            generate_name,
-            ..
-        } = &self.fields.metadata.0;
-        let mut names = [name, generate_name].into_iter().flatten();
+        let metadata = &self.fields.metadata.0;
+        let names = [&metadata.name, &metadata.generate_name];
+        let mut names = names.into_iter().flatten();
         names.find(|name| !name.is_empty()).map_or("", |name| name)
     }
 
@@ -196,24 +189,21 @@ impl<'a> PodView<'a> {
 
     /// Windows by `spec.os` or by node selector (case 34).
     pub fn is_windows(&self) -> bool {
-        let Spec {
-            os, node_selector, ..
-        } = self.spec();
-        let by_os = os.as_ref().and_then(|os| os.0.name.as_deref());
-        let by_selector = || node_selector.as_ref()?.get(names::OS)?.decode().ok();
+        let spec = self.spec();
+        let by_os = spec.os.as_ref().and_then(|os| os.0.name.as_deref());
+        let by_selector = || spec.node_selector.as_ref()?.get(names::OS)?.decode().ok();
         by_os == Some("windows") || by_selector().as_deref() == Some("windows")
     }
 
-    /// Looks like a Windows pod by node affinity or runtime class, which exempt nobody.
+    /// Looks like a Windows pod by node affinity or runtime class, which exempt no pod: only a
+    /// refusal mentions it.
     pub fn hints_at_windows(&self) -> bool {
-        let Spec {
-            runtime_class_name,
-            affinity,
-            ..
-        } = self.spec();
-        let by_class = runtime_class_name.as_deref();
+        let spec = self.spec();
+        let by_class = spec.runtime_class_name.as_deref();
         by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows"))
-            || affinity.is_some_and(|raw| affinity_wants_windows(raw.get()))
+            || spec
+                .affinity
+                .is_some_and(|raw| affinity_wants_windows(raw.get()))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns the parser's options (limits, duplicate keys, quoting) and the wording of its errors.
 //! Knows nothing of what the documents mean.
 
+mod placed;
 mod plain;
 mod wording;
 
@@ -11,11 +12,17 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Budget, Error, Location, Options, options::DuplicateKeyPolicy};
 
+use crate::text::one_line;
+
+pub use self::placed::{List, Placed};
 pub use self::plain::Plain;
 pub use self::wording::{of_json, without_quotes};
 
 /// Largest input that is looked at, in bytes. Ten thousand Namespaces fit.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Longest sentence about a problem, in characters.
+const MAX_PROBLEM: usize = 500;
 
 /// Most values in one document.
 const MAX_VALUES: usize = 250_000;
@@ -29,31 +36,17 @@ const MAX_LEVELS: usize = 48;
 #[error("{origin}:{line}:{column}: {problem}")]
 pub struct ParseError {
     origin: String,
-    line: u64,
-    column: u64,
-    problem: String,
-}
-
-impl ParseError {
-    /// Line in the file, from 1.
-    pub fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// Column in that line, from 1.
-    pub fn column(&self) -> u64 {
-        self.column
-    }
-
+    /// In the file, from 1.
+    pub line: u64,
+    /// In that line, in characters, from 1.
+    pub column: u64,
     /// The sentence without the place.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
+    pub problem: String,
 }
 
-/// How unknown keys and unquoted scalars are treated is the target type's business
-/// (`deny_unknown_fields`); duplicate keys and an unquoted `true` or `1` for a text never pass,
-/// as they do not with `kubectl`.
+/// One document of a file. The target type decides about unknown keys (`deny_unknown_fields`);
+/// duplicate keys and an unquoted `true` or `1` for a text never pass, as they do not with
+/// `kubectl`.
 #[derive(Debug, Clone, Copy)]
 pub struct Document<'a> {
     origin: &'a str,
@@ -80,19 +73,14 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The same text for the reader that lets no key stand twice and no list stand for a mapping;
-    /// the one of JSON does. JSON is YAML but for surrogate pairs.
+    /// The same text for the reader of YAML. That of JSON lets a key stand twice, and a list for a
+    /// mapping. JSON is YAML but for surrogate pairs.
     #[must_use]
     pub fn strict(self) -> Self {
         Self {
             syntax: Syntax::Yaml,
             ..self
         }
-    }
-
-    /// The name of the file, as errors show it.
-    pub fn origin(&self) -> &'a str {
-        self.origin
     }
 
     /// The text of this document alone.
@@ -122,7 +110,7 @@ impl<'a> Document<'a> {
             origin: self.origin.to_owned(),
             line: self.lines_before + location.line().max(1),
             column: location.column().max(1),
-            problem: one_line(&problem.to_string()),
+            problem: in_one_line(&problem.to_string()),
         }
     }
 
@@ -139,7 +127,7 @@ impl<'a> Document<'a> {
                 origin: self.origin.to_owned(),
                 line: self.lines_before + error.line() as u64,
                 column: error.column().max(1) as u64,
-                problem: one_line(&of_json(&error)),
+                problem: in_one_line(&of_json(&error)),
             }),
         }
     }
@@ -158,33 +146,18 @@ impl<'a> Document<'a> {
 
     /// The rest of the line from a location on.
     fn from(&self, location: Location) -> &'a str {
-        let line = usize::try_from(location.line().saturating_sub(1)).unwrap_or(usize::MAX);
-        let column = usize::try_from(location.column().saturating_sub(1)).unwrap_or(usize::MAX);
-        let line = self.text.lines().nth(line).unwrap_or_default();
-        let start = line.char_indices().nth(column).map(|(start, _)| start);
-        start
-            .and_then(|start| line.get(start..))
-            .unwrap_or_default()
+        let index = |from_1: u64| usize::try_from(from_1.saturating_sub(1)).unwrap_or(usize::MAX);
+        let mut lines = self.text.lines();
+        let line = lines.nth(index(location.line())).unwrap_or_default();
+        let start = line.char_indices().nth(index(location.column()));
+        start.map_or("", |(start, _)| line.get(start..).unwrap_or_default())
     }
 }
 
 /// A problem repeats what was found, and a key can run over many lines.
-fn one_line(problem: &str) -> String {
-    const LONGEST: usize = 500;
-    let mut line = String::new();
-    for c in problem.chars() {
-        if line.len() > LONGEST {
-            line.push('…');
-            break;
-        }
-        match c {
-            c if c.is_whitespace() && line.ends_with(' ') => {}
-            c if c.is_whitespace() => line.push(' '),
-            c if c.is_control() => line.push('\u{fffd}'),
-            c => line.push(c),
-        }
-    }
-    line
+fn in_one_line(problem: &str) -> String {
+    let words: Vec<&str> = problem.split_whitespace().collect();
+    one_line(&words.join(" "), MAX_PROBLEM)
 }
 
 /// Splits a file into its documents; those with nothing in them are left out. A file whose name
@@ -196,28 +169,20 @@ fn one_line(problem: &str) -> String {
 /// # Errors
 /// The file is larger than [`MAX_BYTES`] or not UTF-8.
 pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a>>, ParseError> {
-    let whole = |line: u64, column: u64, problem: String| ParseError {
-        origin: origin.to_owned(),
-        line,
-        column,
-        problem,
-    };
     if bytes.len() > MAX_BYTES {
         let problem = format!("found {} bytes, expected {MAX_BYTES} at most", bytes.len());
-        return Err(whole(1, 1, problem));
+        return Err(Document::whole(origin, "").error(problem));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let before = String::from_utf8_lossy(before);
-        let (line, column) = match before.rsplit_once('\n') {
-            Some((above, line)) => (above.matches('\n').count() + 2, line.chars().count() + 1),
-            None => (1, before.chars().count() + 1),
-        };
-        whole(
-            line as u64,
-            column as u64,
-            "found bytes that are not UTF-8, expected text".to_owned(),
-        )
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        ParseError {
+            origin: origin.to_owned(),
+            line: before.matches('\n').count() as u64 + 1,
+            column: line.chars().count() as u64 + 1,
+            problem: "found bytes that are not UTF-8, expected text".to_owned(),
+        }
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if origin.ends_with(".json") {

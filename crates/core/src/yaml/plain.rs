@@ -1,54 +1,64 @@
 //! `Plain`: a switch or a number that was written as one.
 //!
-//! The parser would take `"true"` for true. Whoever writes quotes means a text, and other readers
-//! of the same file (an editor with the schema, for one) refuse it.
+//! The parser would take `"true"` for true. An author who writes quotes means a text, and other
+//! readers of the same file (an editor with the schema, for one) refuse it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A value that is no text.
+/// A value that is no text. In a JSON Schema it is the value alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Plain<T>(pub T);
+
+/// What stands there, if it is no text.
+#[derive(Debug, Clone, Copy)]
+pub enum Found {
+    /// `true` or `false`.
+    Switch(bool),
+    /// A whole number.
+    Number(i128),
+}
 
 /// What can be plain.
 pub trait Scalar: Sized {
     /// In words, for "expected …".
     const EXPECTED: &'static str;
-    /// From `true` and `false`.
-    fn from_bool(found: bool) -> Option<Self>;
-    /// From a number.
-    fn from_number(found: i128) -> Option<Self>;
+    /// The value, if it is one.
+    fn of(found: Found) -> Option<Self>;
 }
 
 impl Scalar for bool {
     const EXPECTED: &'static str = "true or false";
-    fn from_bool(found: bool) -> Option<Self> {
-        Some(found)
-    }
-    fn from_number(_: i128) -> Option<Self> {
-        None
+    fn of(found: Found) -> Option<Self> {
+        match found {
+            Found::Switch(found) => Some(found),
+            Found::Number(_) => None,
+        }
     }
 }
 
 impl Scalar for u32 {
     const EXPECTED: &'static str = "a whole number, 1 or more";
-    fn from_bool(_: bool) -> Option<Self> {
-        None
-    }
-    fn from_number(found: i128) -> Option<Self> {
-        found.try_into().ok()
+    fn of(found: Found) -> Option<Self> {
+        number(found)
     }
 }
 
 impl Scalar for i32 {
     const EXPECTED: &'static str = "a whole number";
-    fn from_bool(_: bool) -> Option<Self> {
-        None
+    fn of(found: Found) -> Option<Self> {
+        number(found)
     }
-    fn from_number(found: i128) -> Option<Self> {
-        found.try_into().ok()
+}
+
+fn number<T: TryFrom<i128>>(found: Found) -> Option<T> {
+    match found {
+        Found::Switch(_) => None,
+        Found::Number(found) => found.try_into().ok(),
     }
 }
 
@@ -65,13 +75,13 @@ impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
         f.write_str(T::EXPECTED)
     }
     fn visit_bool<E: Error>(self, found: bool) -> Result<Plain<T>, E> {
-        take(T::from_bool(found), found)
+        take(T::of(Found::Switch(found)), found)
     }
     fn visit_i64<E: Error>(self, found: i64) -> Result<Plain<T>, E> {
-        take(T::from_number(found.into()), found)
+        take(T::of(Found::Number(found.into())), found)
     }
     fn visit_u64<E: Error>(self, found: u64) -> Result<Plain<T>, E> {
-        take(T::from_number(found.into()), found)
+        take(T::of(Found::Number(found.into())), found)
     }
     fn visit_f64<E: Error>(self, found: f64) -> Result<Plain<T>, E> {
         take(None, found)
@@ -85,5 +95,17 @@ impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
 impl<'de, T: Scalar> Deserialize<'de> for Plain<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PlainVisitor(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Plain<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }

@@ -1,4 +1,4 @@
-//! Documents, their places in the file, and input that nobody would write.
+//! Documents, their places in the file, and input that no person would write.
 
 use serde::Deserialize;
 
@@ -73,7 +73,7 @@ fn a_broken_document_does_not_hide_the_place_of_the_next() {
     assert_eq!(places[1..], [None, Some(6)]);
     let last = errors[2].as_ref().unwrap();
     assert_eq!(
-        (last.column(), last.problem()),
+        (last.column, last.problem.as_str()),
         (7, "found a list, expected a text")
     );
 }
@@ -124,7 +124,7 @@ fn ten_thousand_levels_are_an_error() {
         // Also where any shape would do.
         let documents = documents("f.yaml", file.as_bytes()).unwrap();
         let found = documents[0].parse::<serde_json::Value>().unwrap_err();
-        assert!(found.problem().starts_with("found more"), "{found}");
+        assert!(found.problem.starts_with("found more"), "{found}");
     }
 }
 
@@ -216,7 +216,7 @@ fn a_problem_is_one_line_whatever_was_found() {
             .parse::<Vec<Empty>>()
             .map(drop)
             .or_else(|_| document.parse::<Empty>().map(drop));
-        let problem = error.unwrap_err().problem().to_owned();
+        let problem = error.unwrap_err().problem;
         assert!(!problem.contains(char::is_control), "{problem:?}");
     }
     let long = format!("{{{}: 1}}", "x".repeat(100_000));
@@ -224,8 +224,8 @@ fn a_problem_is_one_line_whatever_was_found() {
         .parse::<Empty>()
         .unwrap_err();
     assert!(
-        error.problem().chars().count() < 600,
+        error.problem.chars().count() < 600,
         "{}",
-        error.problem().len()
+        error.problem.len()
     );
 }

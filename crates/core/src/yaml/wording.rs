@@ -77,7 +77,7 @@ pub(super) fn problem(error: &Error, rest: &str) -> String {
     }
 }
 
-/// The parser's sentence without the place, which ours begins with.
+/// The parser's sentence without the place, which a `ParseError` begins with.
 fn own_words(error: &Error) -> String {
     let plain = serde_saphyr::render_options! { snippets: serde_saphyr::SnippetMode::Off };
     let text = error.render_with_options(plain);

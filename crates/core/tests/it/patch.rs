@@ -66,7 +66,7 @@ fn texts() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Annotations: missing, null, empty, or with some; with a mark of ours or not.
+/// Annotations: missing, null, empty, or with some; with a mark of meshgate or not.
 fn annotations() -> impl Strategy<Value = Option<Value>> {
     let mark = select(&["linkerd", "vault", "", "istio,linkerd", "\"}]", "é"][..]);
     let mark = prop_oneof![mark.prop_map(Value::from), Just(Value::Null)];

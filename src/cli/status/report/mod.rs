@@ -1,7 +1,6 @@
-//! What is to be said of an installation, from what was seen of it. PURE: told what time it is.
+//! What `status` reports of an installation, from what it has seen. PURE: the caller passes the time.
 
-mod around;
-mod observed;
+mod installation;
 mod registration;
 #[cfg(test)]
 mod tests;
@@ -9,15 +8,15 @@ mod tests;
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
-pub(super) use self::observed::{Injector, Known, Leader, Observed, Pod, Refusal, Said};
+use self::installation::{injectors, refusals, replicas};
 
-/// How good a thing is.
+use super::observed::{Known, Observed};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Grade {
-    /// As it should be.
     Good,
-    /// Somebody should look.
+    /// An administrator should look.
     Finding,
     /// It could not be seen.
     Unknown,
@@ -25,18 +24,14 @@ pub(super) enum Grade {
     Fact,
 }
 
-/// One line.
+/// One line about one part of the installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
-    /// Of what.
     pub(super) part: &'static str,
-    /// How good it is.
     pub(super) grade: Grade,
-    /// What there is to know.
     pub(super) text: String,
 }
 
-/// A row.
 fn row(part: &'static str, grade: Grade, text: impl Into<String>) -> Row {
     Row {
         part,
@@ -45,21 +40,36 @@ fn row(part: &'static str, grade: Grade, text: impl Into<String>) -> Row {
     }
 }
 
-/// A row on what could not be seen.
-fn unknown(part: &'static str, why: &str) -> Row {
-    row(part, Grade::Unknown, format!("not known: {why}"))
+/// A row that is good or a finding.
+fn judged(part: &'static str, is_good: bool, text: impl Into<String>) -> Row {
+    let grade = if is_good { Grade::Good } else { Grade::Finding };
+    row(part, grade, text)
 }
 
-/// All there is to say, what is most urgent first.
+/// The rows on what was seen; where it could not be seen, one row that says why.
+fn known<T>(part: &'static str, seen: &Known<T>, rows: impl FnOnce(&T) -> Vec<Row>) -> Vec<Row> {
+    match seen {
+        Ok(seen) => rows(seen),
+        Err(why) => vec![row(part, Grade::Unknown, format!("not known: {why}"))],
+    }
+}
+
+/// All rows, the most urgent first.
 pub(super) fn report(seen: &Observed) -> Vec<Row> {
-    let mut rows = registration::glass(seen);
-    rows.extend(registration::registration(seen));
-    rows.extend(around::replicas(seen));
-    rows.push(around::leader(seen));
-    rows.extend(around::certificates(seen));
-    rows.extend(around::injectors(seen));
-    rows.extend(around::refusals(seen));
-    rows
+    let parts = [
+        registration::suspensions(seen),
+        known("registration", &seen.registration, |objects| {
+            registration::registration(objects, seen)
+        }),
+        known("replicas", &seen.pods, |pods| replicas(pods, &seen.wanted)),
+        known("leader", &seen.leader, |leader| {
+            vec![installation::leader(leader.as_ref(), seen.now)]
+        }),
+        installation::certificates(seen),
+        known("injectors", &seen.injectors, |all| injectors(all)),
+        known("refusals", &seen.refusals, |all| refusals(all, seen.now)),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 /// A distance in time, as `3m 20s`.
@@ -80,7 +90,7 @@ fn span(from: Timestamp, to: Timestamp) -> String {
     shown.join(" ")
 }
 
-/// A time without parts of a second.
+/// A time without fractions of a second.
 fn time(at: Timestamp) -> String {
     at.round(Unit::Second).unwrap_or(at).to_string()
 }

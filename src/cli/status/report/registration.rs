@@ -1,19 +1,22 @@
-//! The registration, and whether somebody has switched it off.
+//! The registration, and whether an administrator has suspended enforcement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshgate_core::break_glass::{self, Note};
+use meshgate_core::render::{
+    ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES, REACH_ENTRY,
+};
 use serde_json::Value;
 
-use crate::break_glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES, REACH_ENTRY};
 
-use super::{Grade, Observed, Row, row, span, time, unknown};
+use super::super::observed::Observed;
+use super::{Grade, Row, row, span, time};
 
 const PART: &str = "registration";
 
-/// Glass that somebody broke, loudly.
-pub(super) fn glass(seen: &Observed) -> Vec<Row> {
+/// A row for each note by which an administrator has suspended enforcement.
+pub(super) fn suspensions(seen: &Observed) -> Vec<Row> {
     let objects = seen.registration.as_ref().unwrap_or(&seen.breakable);
     let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
     for object in objects {
@@ -27,19 +30,19 @@ pub(super) fn glass(seen: &Observed) -> Vec<Row> {
     }
     let tell = |(note, ids): (Note, Vec<String>)| {
         let until = match note.until {
-            None => "until somebody takes the annotation off".to_owned(),
+            None => "until an administrator removes the annotation".to_owned(),
             Some(until) if note.is_over(seen.now) => format!(
-                "OVERDUE since {}: nobody has closed it; meshgate break-glass --close",
+                "OVERDUE since {}: no leader has ended it; run meshgate break-glass --close",
                 time(until)
             ),
             Some(until) => format!("until {}, for {} more", time(until), span(seen.now, until)),
         };
-        let whose = match note.injectors.is_empty() {
-            true => "everything".to_owned(),
-            false => note.injectors.join(", "),
+        let scope = match note.injectors.as_slice() {
+            [] => "everything".to_owned(),
+            injectors => injectors.join(", "),
         };
         let text = format!(
-            "GLASS IS BROKEN for {whose} {until}: {} ({})",
+            "ENFORCEMENT IS SUSPENDED for {scope} {until}: {} ({})",
             note.text,
             ids.join(", ")
         );
@@ -48,125 +51,109 @@ pub(super) fn glass(seen: &Observed) -> Vec<Row> {
     notes.into_iter().map(tell).collect()
 }
 
-/// What is there, and what it does.
-pub(super) fn registration(seen: &Observed) -> Vec<Row> {
-    let objects = match &seen.registration {
-        Ok(objects) => objects,
-        Err(why) => return vec![unknown(PART, why)],
-    };
-    let find = |kind, name: &str| {
-        let mut found = objects.iter();
-        found.find(|one| Id::of(one).is_some_and(|id| id.kind == kind && id.name == name))
-    };
-    let gate = find(Kind::MutatingWebhooks, CONFIGURATION);
-    let check = find(Kind::ValidatingWebhooks, CONFIGURATION);
-    let bindings = bindings(objects);
-    if gate.is_none() && check.is_none() && bindings.is_empty() {
-        let text = "there is none: nobody asks meshgate about any pod";
-        return vec![row(PART, Grade::Finding, text), said(seen)]
-            .into_iter()
-            .filter(|row| !row.text.is_empty())
-            .collect();
+/// What is registered, and whether it refuses pods.
+pub(super) fn registration(objects: &[Value], seen: &Observed) -> Vec<Row> {
+    let finding = |text: &str| row(PART, Grade::Finding, text);
+    let has = |kind, name| find(objects, kind, name).is_some();
+    let enforcers = Enforcers::of(objects);
+    if enforcers.is_empty() {
+        let none = finding("there is none: the API server does not call meshgate");
+        return [none].into_iter().chain(said(seen)).collect();
     }
-    let mirror = if find(Kind::MutatingPolicy, MIRROR).is_some() {
-        "a policy"
-    } else if find(Kind::MutatingWebhooks, MIRROR).is_some() {
-        "a webhook"
+    let mirror = if has(Kind::MutatingPolicy, MIRROR) {
+        "labels of namespaces kept by a policy"
+    } else if has(Kind::MutatingWebhooks, MIRROR) {
+        "labels of namespaces kept by a webhook"
     } else {
-        "nobody"
+        "nothing keeps the labels of namespaces"
     };
-    let form = match (check.is_some(), bindings.is_empty()) {
-        (true, true) => "webhooks",
-        (false, false) => "policies; the gate never blocks",
-        (true, false) => "webhooks and policies (who enforces is being changed)",
-        (false, true) => "nobody: there is a gate alone",
-    };
-    let mut rows = vec![row(
-        PART,
-        Grade::Fact,
-        format!("enforced by {form}; labels of namespaces kept by {mirror}"),
-    )];
-    rows.push(armed((gate, check), &bindings));
-    rows.extend(unasked(seen, gate));
-    if find(Kind::ValidatingPolicy, GUARD).is_none()
-        || find(Kind::ValidatingPolicyBinding, GUARD).is_none()
-    {
-        rows.push(row(
-            PART,
-            Grade::Finding,
-            "nothing guards it: the policy guard.meshgate.io is not there",
-        ));
+    let form = format!("enforced by {}; {mirror}", enforcers.form());
+    let mut rows = vec![row(PART, Grade::Fact, form), enforcers.armed()];
+    rows.extend(enforcers.gate.and_then(|gate| unasked(seen, gate)));
+    if !has(Kind::ValidatingPolicy, GUARD) || !has(Kind::ValidatingPolicyBinding, GUARD) {
+        let text = "nothing guards it: the policy guard.meshgate.io is missing";
+        rows.push(finding(text));
     }
-    if find(Kind::ClusterRole, OWNER).is_none() {
-        rows.push(row(
-            PART,
-            Grade::Finding,
-            "its owner, the ClusterRole meshgate, is not there",
-        ));
+    if !has(Kind::ClusterRole, OWNER) {
+        rows.push(finding("its owner, the ClusterRole meshgate, is missing"));
     }
-    rows.push(said(seen));
-    rows.retain(|row| !row.text.is_empty());
+    rows.extend(said(seen));
     rows
 }
 
-/// Injectors of the configuration that no entry asks for: what is in force is another one.
-fn unasked(seen: &Observed, gate: Option<&Value>) -> Option<Row> {
-    let asked_for = gate?["metadata"]["annotations"][ASKED_FOR].as_str()?;
-    let asked_for: BTreeMap<String, Vec<String>> = serde_json::from_str(asked_for).ok()?;
-    let asked_for: BTreeSet<&str> = asked_for.values().flatten().map(String::as_str).collect();
-    let configured = seen.injectors.as_ref().ok()?.iter();
-    // An instance is named behind its injector.
-    let configured = configured.filter_map(|one| one.name.split(' ').next());
-    let missing: BTreeSet<&str> = configured.filter(|one| !asked_for.contains(one)).collect();
-    let names: Vec<&str> = missing.into_iter().collect();
-    let text = || {
-        format!(
-            "registered for another configuration: nothing asks for {} yet",
-            names.join(", ")
-        )
-    };
-    (!names.is_empty()).then(|| row(PART, Grade::Finding, text()))
+fn find<'o>(objects: &'o [Value], kind: Kind, name: &str) -> Option<&'o Value> {
+    let is_it = |id: Id| id.kind == kind && id.name == name;
+    let mut objects = objects.iter();
+    objects.find(|object| Id::of(object).is_some_and(is_it))
 }
 
-/// Bindings of the policies that are checks.
-fn bindings(objects: &[Value]) -> Vec<&Value> {
-    let is_check = |object: &&Value| {
-        Id::of(object).is_some_and(|id| {
-            id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(POLICIES)
-        })
-    };
-    objects.iter().filter(is_check).collect()
+/// The objects that refuse pods.
+struct Enforcers<'o> {
+    gate: Option<&'o Value>,
+    check: Option<&'o Value>,
+    /// The bindings of the policies that are checks.
+    bindings: Vec<&'o Value>,
 }
 
-/// Whether what is to refuse pods does.
-fn armed((gate, check): (Option<&Value>, Option<&Value>), bindings: &[&Value]) -> Row {
-    let configurations = [gate, check].into_iter().flatten();
-    let entries = configurations.flat_map(|one| one["webhooks"].as_array().into_iter().flatten());
-    let entries: Vec<&Value> = entries.filter(|one| is_to_enforce(one)).collect();
-    let fail = |one: &&&Value| one["failurePolicy"] == "Fail" && !break_glass::is_off(one);
-    let armed = entries.iter().filter(fail).count();
-    let denies = |one: &&&Value| {
-        one["spec"]["validationActions"]
-            .to_string()
-            .contains("Deny")
-    };
-    let denying = bindings.iter().filter(denies).count();
-    let policies = format!("{denying} of {} policies refuse", bindings.len());
-    let webhooks = format!("{armed} of {} entries armed", entries.len());
-    let (grade, text) = match (check.is_some(), bindings.is_empty()) {
-        (_, false) if denying == bindings.len() => (Grade::Good, policies),
-        (false, false) => (Grade::Finding, format!("{policies}; the others warn")),
-        (_, true) if entries.is_empty() => (
-            Grade::Finding,
-            "no entry is to refuse anything: all injectors are in mode warn".to_owned(),
-        ),
-        (_, _) if armed == entries.len() => (Grade::Good, webhooks),
-        (_, _) => (
-            Grade::Finding,
-            format!("NOT ARMED: {webhooks}; pods that require an injector may start without it"),
-        ),
-    };
-    row("armed", grade, text)
+impl<'o> Enforcers<'o> {
+    fn of(objects: &'o [Value]) -> Self {
+        let is_check =
+            |id: Id| id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(POLICIES);
+        let bindings = objects.iter();
+        Self {
+            gate: find(objects, Kind::MutatingWebhooks, CONFIGURATION),
+            check: find(objects, Kind::ValidatingWebhooks, CONFIGURATION),
+            bindings: bindings
+                .filter(|object| Id::of(object).is_some_and(is_check))
+                .collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.gate.is_none() && self.check.is_none() && self.bindings.is_empty()
+    }
+
+    fn form(&self) -> &'static str {
+        match (self.check, self.bindings.as_slice()) {
+            (Some(_), []) => "webhooks",
+            (None, [_, ..]) => "policies; the gate never blocks",
+            (Some(_), [_, ..]) => "webhooks and policies (the mode is being changed)",
+            (None, []) => "nothing: there is only a gate",
+        }
+    }
+
+    /// Whether all of them refuse pods that require an injector.
+    fn armed(&self) -> Row {
+        let all = self.bindings.len();
+        let actions = |one: &&&Value| one["spec"]["validationActions"].to_string();
+        let denies = |one: &&&Value| actions(one).contains("Deny");
+        let denying = self.bindings.iter().filter(denies).count();
+        let policies = format!("{denying} of {all} policies refuse");
+        if all > 0 && denying == all {
+            return row("armed", Grade::Good, policies);
+        }
+        if all > 0 && self.check.is_none() {
+            let text = format!("{policies}; the others warn");
+            return row("armed", Grade::Finding, text);
+        }
+        let configurations = [self.gate, self.check].into_iter().flatten();
+        let entries = configurations.flat_map(|one| one["webhooks"].as_array());
+        let entries = entries.flatten().filter(|one| is_to_enforce(one));
+        let entries: Vec<&Value> = entries.collect();
+        let fails = |one: &&&Value| one["failurePolicy"] == "Fail" && !break_glass::is_off(one);
+        let armed = entries.iter().filter(fails).count();
+        let webhooks = format!("{armed} of {} entries armed", entries.len());
+        if armed < entries.len() {
+            let open = "pods that require an injector may start without it";
+            let text = format!("NOT ARMED: {webhooks}; {open}");
+            return row("armed", Grade::Finding, text);
+        }
+        if entries.is_empty() && all == 0 {
+            let text = "no entry refuses pods: all injectors are in mode warn";
+            return row("armed", Grade::Finding, text);
+        }
+        row("armed", Grade::Good, webhooks)
+    }
 }
 
 /// Whether an entry refuses pods, once armed.
@@ -175,15 +162,24 @@ fn is_to_enforce(entry: &Value) -> bool {
     name.ends_with(".meshgate.io") && name != REACH_ENTRY && !name.contains(".warn.")
 }
 
-/// What meshgate says of it, if that is that something is wrong.
-fn said(seen: &Observed) -> Row {
-    let text = match seen.said.as_ref().filter(|said| said.is_wrong) {
-        Some(said) => format!(
-            "meshgate said {} ago: {}",
-            span(said.at, seen.now),
-            said.text
-        ),
-        None => String::new(),
-    };
-    row("said", Grade::Finding, text)
+/// A finding if no entry asks about some configured injector: another configuration is in force.
+fn unasked(seen: &Observed, gate: &Value) -> Option<Row> {
+    let asked_for = gate["metadata"]["annotations"][ASKED_FOR].as_str()?;
+    let asked_for: BTreeMap<String, Vec<String>> = serde_json::from_str(asked_for).ok()?;
+    let asked_for: BTreeSet<&str> = asked_for.values().flatten().map(String::as_str).collect();
+    let configured = seen.injectors.as_ref().ok()?.iter();
+    // The name of an instance stands behind its injector's.
+    let configured = configured.filter_map(|one| one.name.split(' ').next());
+    let missing: BTreeSet<&str> = configured.filter(|one| !asked_for.contains(one)).collect();
+    let names = missing.into_iter().collect::<Vec<_>>().join(", ");
+    let text = format!("another configuration is registered: no entry asks about {names} yet");
+    (!names.is_empty()).then(|| row(PART, Grade::Finding, text))
+}
+
+/// meshgate's own Event, if it reports trouble.
+fn said(seen: &Observed) -> Option<Row> {
+    let said = seen.said.as_ref().filter(|said| said.is_wrong)?;
+    let age = span(said.at, seen.now);
+    let text = format!("meshgate said {age} ago: {}", said.text);
+    Some(row("said", Grade::Finding, text))
 }

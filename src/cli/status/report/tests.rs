@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::super::observed::{Leader, Pod, Refusal, Said};
 use super::*;
-use crate::injector::Injectors;
-use crate::render::{self, Client, Enforcement, FailurePolicy, Settings};
+use crate::cli::states::InjectorState;
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, Settings};
 
 fn at(time: &str) -> Timestamp {
     format!("2026-01-01T{time}Z").parse().unwrap()
@@ -38,7 +40,7 @@ fn pod(name: &str, component: &str, node: &str) -> Pod {
     }
 }
 
-/// One in which all is well.
+/// An installation that is well.
 fn fine() -> Observed {
     let ca = || Ok(vec![("CN=ca".to_owned(), at("20:00:00"))]);
     Observed {
@@ -58,7 +60,7 @@ fn fine() -> Observed {
         })),
         serving: ca(),
         trusted: ca(),
-        injectors: Ok(vec![Injector {
+        injectors: Ok(vec![InjectorState {
             name: "linkerd".to_owned(),
             state: "usable",
             why: "1 of 1 endpoints".to_owned(),
@@ -77,7 +79,7 @@ fn rows(seen: &Observed, grade: Grade) -> Vec<String> {
 }
 
 #[test]
-fn a_fine_one_has_no_findings_whoever_enforces() {
+fn an_installation_that_is_well_has_no_findings_in_either_mode() {
     let seen = fine();
     assert_eq!(rows(&seen, Grade::Finding), [""; 0]);
     assert_eq!(rows(&seen, Grade::Unknown), [""; 0]);
@@ -100,17 +102,17 @@ fn another_configuration_that_is_not_in_force_yet_is_a_finding() {
         ..pod("old", "serve", "one")
     });
     let injectors = seen.injectors.as_mut().unwrap();
-    injectors.push(Injector {
+    injectors.push(InjectorState {
         name: "vault".to_owned(),
         ..injectors[0].clone()
     });
     let found = rows(&seen, Grade::Finding);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(
-        found[0].ends_with("nothing asks for vault yet"),
+        found[0].ends_with("no entry asks about vault yet"),
         "{found:?}"
     );
-    let way = "1 more on their way out, of different configurations: 1f2e, 3a4b";
+    let way = "1 more are terminating, of different configurations: 1f2e, 3a4b";
     assert!(found[1].contains(way), "{found:?}");
 }
 
@@ -150,7 +152,7 @@ fn each_thing_that_is_wrong_is_one_finding() {
         ("control: no pod", |seen| {
             drop(seen.pods.as_mut().unwrap().pop())
         }),
-        ("leader: nobody: c was last heard of 1m 5s ago", |seen| {
+        ("leader: none: c last renewed the Lease 1m 5s ago", |seen| {
             seen.leader.as_mut().unwrap().as_mut().unwrap().renewed = Some(at("11:58:55"));
         }),
         ("served with: EXPIRED at 2026-01-01T11:00:00Z", |seen| {
@@ -190,12 +192,13 @@ fn a_replica_that_could_not_even_be_made_is_a_finding() {
 }
 
 #[test]
-fn broken_glass_is_said_first_and_loudly() {
+fn suspended_enforcement_is_reported_first() {
     let mut seen = fine();
-    let note = crate::break_glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
+    let note =
+        meshgate_core::break_glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
     for object in seen.registration.as_mut().unwrap() {
         if object["webhooks"].is_array() {
-            let patch = crate::break_glass::suspend::configuration(object, &note)
+            let patch = meshgate_core::break_glass::suspend::configuration(object, &note)
                 .patch
                 .unwrap();
             json_patch::merge(object, &patch);
@@ -206,12 +209,12 @@ fn broken_glass_is_said_first_and_loudly() {
         (found[0].part, found[0].grade),
         ("break-glass", Grade::Finding)
     );
-    let expected = "GLASS IS BROKEN for everything until 2026-01-01T12:10:00Z, for 10m more: jane: x (Mutating";
+    let expected = "ENFORCEMENT IS SUSPENDED for everything until 2026-01-01T12:10:00Z, for 10m more: jane: x (Mutating";
     assert!(found[0].text.starts_with(expected), "{:?}", found[0]);
     assert!(rows(&seen, Grade::Finding)[1].contains("NOT ARMED: 0 of 4"));
     seen.now = at("12:11:00");
     assert!(report(&seen)[0].text.contains("OVERDUE since"));
-    // Whoever may break it, and no more, sees that it is.
+    // A user with the rights of break-glass alone sees it.
     seen.breakable = std::mem::replace(&mut seen.registration, Err("no".to_owned())).unwrap();
     assert!(report(&seen)[0].text.contains("OVERDUE since"));
 }

@@ -28,11 +28,7 @@ fn wanting(proof: &str) -> Proof {
 
 #[test]
 fn each_subject_is_proved_by_its_own_answer_alone() {
-    let by_policy = refused(&format!(
-        "{} says {}",
-        CHECK_PROOF,
-        proof::refusal("p")
-    ));
+    let by_policy = refused(&format!("{} says {}", CHECK_PROOF, proof::refusal("p")));
     let by_mirror = annotated(proof::PROOF, "p");
     let by_replica = annotated(proof::REACHED, "p");
     let right = [
@@ -48,7 +44,10 @@ fn each_subject_is_proved_by_its_own_answer_alone() {
         );
         let mut other = wanting("q");
         assert!(!other.answered(subject, answer.clone(), now), "{subject:?}");
-        assert_eq!(other.failure(), Some(&Unproved::NotYet(words(subject).what)));
+        assert_eq!(
+            other.failure(),
+            Some(&Unproved::NotYet(words(subject).what))
+        );
         for (_, wrong) in right.iter().filter(|(one, _)| *one != subject) {
             let mut one = wanting("p");
             assert!(

@@ -1,4 +1,4 @@
-//! Whoever is first makes them; everybody else takes what is there (case 53).
+//! The first process makes them; all others take what is there (case 53).
 
 use std::sync::Arc;
 

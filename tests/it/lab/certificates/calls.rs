@@ -42,7 +42,10 @@ impl<'l> Calls<'l> {
                 Ok(Err(Error::Api(status))) if status.message.contains("denied the request") => {
                     self.answered.set(self.answered.get() + 1);
                 }
-                Ok(Ok(_)) => self.failed.borrow_mut().push("nobody was asked".to_owned()),
+                Ok(Ok(_)) => self
+                    .failed
+                    .borrow_mut()
+                    .push("no replica was called".to_owned()),
                 other => self.failed.borrow_mut().push(format!("{other:?}")),
             }
         }

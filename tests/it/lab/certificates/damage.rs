@@ -44,7 +44,7 @@ fn damages(leaf: &Value) -> Vec<(&'static str, Value)> {
         ),
         ("another's key", data(&cert, &foreign.key_pem, Some(&ca))),
         (
-            "of a CA that nobody knows",
+            "of an unknown CA",
             data(&foreign.cert_pem, &foreign.key_pem, Some(&ca)),
         ),
         (
@@ -99,12 +99,12 @@ async fn whatever_is_damaged_is_written_anew() {
             both_good(&lab, what).await;
         }
         let (_, leaf) = both_good(&lab, "both are good").await;
-        // Somebody else's Secret of that name, that cannot even be changed.
+        // Another party's Secret of that name, which is immutable.
         lab.delete(&path_of(TLS)).await;
         let theirs = json!({"metadata": {"name": TLS}, "immutable": true, "data": {"a": "YQ=="}});
         let secrets = format!("/api/v1/namespaces/{HOME}/secrets");
         drop(lab.create(&secrets, &theirs).await);
-        both_good(&lab, "somebody else's is replaced").await;
+        both_good(&lab, "another party's is replaced").await;
 
         // The CA: the one that callers trust stays trusted, in whichever way it is lost.
         let before = cas(&leaf, "ca.crt")[0].clone();

@@ -1,4 +1,4 @@
-//! Every replica follows the Secret by itself, whoever leads or does not (case 54), and what is
+//! Every replica follows the Secret by itself, with or without a leader (case 54), and what is
 //! broken changes nothing of what is served (case 52).
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::lab::harness::within;
 use crate::lab::registration::SECONDS;
 
 #[tokio::test]
-async fn replicas_reload_with_nobody_in_control_and_keep_the_last_good_pair() {
+async fn replicas_reload_without_control_and_keep_the_last_good_pair() {
     let lab = lab().await;
     let control = Control::new(&lab, own(LIFETIMES)).await;
     let made = async || {
@@ -21,7 +21,7 @@ async fn replicas_reload_with_nobody_in_control_and_keep_the_last_good_pair() {
     let second = Box::pin(control.keeps(made())).await;
     assert_ne!(key(&first, "tls.crt"), key(&second, "tls.crt"));
 
-    // From here on nobody is in control.
+    // From here on no control runs.
     let replicas = [Replica::start(&lab).await, Replica::start(&lab).await];
     for replica in &replicas {
         replica.is_ready().await;

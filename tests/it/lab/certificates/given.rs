@@ -1,4 +1,4 @@
-//! Certificates that somebody else makes, CA and leaf in one write.
+//! Certificates that another party makes, CA and leaf in one write.
 
 use std::time::Duration;
 

@@ -146,7 +146,7 @@ impl Control {
         let kept = certificates::run(Arc::clone(&self.context), CancellationToken::new());
         tokio::select! {
             done = doing => done,
-            () = kept => panic!("nobody has told it to stop"),
+            () = kept => panic!("it ended without being told to"),
         }
     }
 }

@@ -101,7 +101,7 @@ async fn pods_are_restricted() {
     }
 }
 
-/// Fields that an API server fills in and nobody can say beforehand.
+/// Fields that an API server fills in with values that cannot be known before.
 const FILLED_IN: [&str; 11] = [
     "/metadata/creationTimestamp",
     "/metadata/generation",
@@ -148,7 +148,7 @@ fn place(object: &Value) -> String {
     format!("{} in {}", name(object), namespace.unwrap_or_default())
 }
 
-/// Case 79: every field that would be defaulted is there, so that nobody sees a drift. Hooks are no
+/// Case 79: every field that would be defaulted is there, so that no tool reports a drift. Hooks are no
 /// part of what is compared.
 #[tokio::test]
 async fn an_api_server_adds_nothing() {

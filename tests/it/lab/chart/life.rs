@@ -122,7 +122,7 @@ async fn a_release_leaves_nothing_behind_at_any_step() {
     assert_eq!(configurations(&lab).await, both);
     rolled_out(&lab).await;
 
-    // The same again is a new revision, in which nobody needs the first any more.
+    // The same again is a new revision, which does not need the first any more.
     helm(&lab, &["upgrade", "meshgate"], &[BOTH]).await;
     assert_eq!(configurations(&lab).await, BTreeSet::from([second.clone()]));
 
@@ -159,7 +159,7 @@ async fn a_release_leaves_nothing_behind_at_any_step() {
 }
 
 /// By kubectl, and with nothing but the namespace deleted, what is cluster-wide is left for a second
-/// command, which docs/install.md names.
+/// command, which docs/operate.md names.
 #[tokio::test]
 async fn what_kubectl_applies_it_takes_away() {
     let lab = Lab::alone().await;

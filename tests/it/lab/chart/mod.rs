@@ -8,7 +8,7 @@ use super::harness::helm::template;
 use crate::manifests;
 use serde_json::Value;
 
-/// Values that somebody may well install with, beside the defaults: a name, and arguments of Helm.
+/// Values that an administrator may install with, beside the defaults: a name, and arguments of Helm.
 const VALUES: [(&str, &[&str]); 10] = [
     ("defaults", &[]),
     ("whole profiles", &["--set-json", OWN_PROFILE]),

@@ -60,7 +60,7 @@ async fn injectors_must_be_named() {
     assert_eq!(refused.code, Some(1));
     let wanted = "injectors: name those that this cluster has, as in --set 'injectors={linkerd,vault}'. \
                   To find out which there are: kubectl get mutatingwebhookconfigurations. Presets: \
-                  consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/profiles.md.";
+                  consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/configure.md.";
     assert!(refused.err.contains(wanted), "{}", refused.err);
 }
 
@@ -135,7 +135,7 @@ async fn the_hash_is_that_of_the_content() {
         assert_eq!(name == first.0, is_same, "{what}");
         contents.push((name, content));
     }
-    // Whoever writes a preset's name in the short form and in the long one means the same.
+    // The short and the long form of a preset's name mean the same.
     assert_eq!(
         map(&["--set-json", "injectors=[{\"preset\":\"linkerd\"}]"]).await,
         first
@@ -193,7 +193,7 @@ async fn no_object_is_there_twice() {
     assert_eq!(names.len(), count);
 }
 
-/// Case 83: a budget that lets nobody go is none.
+/// Case 83: no budget that forbids every eviction.
 #[tokio::test]
 async fn a_single_replica_can_be_evicted() {
     let budgets =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, Error};
-use meshgate::cluster::watch;
+use meshgate::kube_api::client;
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval, sleep, timeout};
 
@@ -46,7 +46,7 @@ impl<'l> Load<'l> {
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
         Self {
             lab,
-            client: watch::connect(&config.unwrap()).unwrap(),
+            client: client::connect(&config.unwrap()).unwrap(),
             meshed: lab.namespace("meshed", &[], &marks).await,
             plain: lab.namespace("plain", &[], &[]).await,
             api_server_answers: Cell::new(true),

@@ -21,7 +21,7 @@ pub(super) enum Word {
 
 /// A difference that is meant.
 pub(super) struct Decision {
-    /// As `docs/profiles.md` says it.
+    /// As `docs/configure.md` says it.
     pub(super) text: &'static str,
     pub(super) covers: fn(&Pair<'_>) -> bool,
     /// A namespace, a shape, and what is put before the value by which a pod asks for the injector.
@@ -93,8 +93,8 @@ pub(super) const SPACES: Decision = Decision {
 };
 
 pub(super) const HOST_NETWORK: Decision = Decision {
-    text: "Pods on the host network are exempt, although an injector may act on them, as Dapr does: \
-           what runs a node's network must never wait for a mesh.",
+    text: "Pods on the host network are exempt, although Dapr's injector acts on them. What runs a \
+           node's network must never wait for a mesh.",
     covers: |pair| pair.is_injected_unasked(&Word::Exempt) && pair.pod.shape == Shape::HostNetwork,
     example: ("example", Shape::HostNetwork, ""),
 };

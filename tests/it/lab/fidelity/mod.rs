@@ -90,7 +90,7 @@ fn injectors(list: &str) -> Injectors {
 
 /// Whether the page on profiles says this sentence.
 fn holds_in_docs(sentence: &str) -> bool {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/profiles.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configure.md");
     let page = fs::read_to_string(page).unwrap();
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     words.contains(sentence)

@@ -149,7 +149,7 @@ impl<'l> Trial<'l> {
             let count = tally.decided.get(decision.text).copied().unwrap_or(0);
             let text = decision.text;
             figures(&format!("fidelity: {name}, {count} pairs: {text}"));
-            assert!(holds_in_docs(text), "not in docs/profiles.md: {text}");
+            assert!(holds_in_docs(text), "not in docs/configure.md: {text}");
             self.still_differs(decision).await;
         }
         // Neither always nor never.

@@ -67,7 +67,7 @@ async fn another_takes_over_and_nothing_is_written_anew() {
     assert!(!other.leads());
     assert_eq!(transitions(&lab.lease().await.unwrap()), 3);
 
-    // Nobody has written anything meanwhile, as nothing was missing, or taken anything away.
+    // No process has written anything meanwhile, since nothing was missing, nor removed anything.
     for control in [leader, other] {
         control.order("stop").await;
     }
@@ -87,7 +87,7 @@ async fn a_leader_that_cannot_renew_goes_on_and_leads_again() {
     })
     .await;
     // It is as ready as before (case 61), and says what is wrong.
-    within(SOON, "it says that nobody can be asked", async || {
+    within(SOON, "it says that no API server answers", async || {
         let ready = control.ready();
         assert!(ready.contains("readyz check passed"), "{ready}");
         let said = "[+]lease ok: no process leads (yet); the Lease cannot be read or written";
@@ -105,9 +105,9 @@ async fn a_leader_that_cannot_renew_goes_on_and_leads_again() {
     .await;
     assert_eq!(lab.versions(&paths()).await, versions);
     let lease = lab.lease().await.unwrap();
-    assert_eq!(transitions(&lease), 0, "nobody else has held it");
+    assert_eq!(transitions(&lease), 0, "no other process has held it");
 
-    // Somebody deletes the Lease: it is made again.
+    // The Lease is deleted: the leader makes it again.
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/meshgate-control");
     lab.delete(&lease).await;
     within(SOON, "the Lease is there again", async || lab.lease().await).await;

@@ -1,4 +1,4 @@
-//! Whoever deletes meshgate's namespace is rid of the registration (case 77); whoever stops it is not.
+//! Deleting meshgate's namespace removes the registration (case 77); stopping meshgate does not.
 
 use super::{CONFIG, HOME, SOON, UNREACHED, lab, leads, written};
 use crate::lab::harness::{Control, Lab, PATIENCE, within};
@@ -12,7 +12,7 @@ async fn follows(control: &Control<'_>) {
 }
 
 async fn delete_home(lab: &Lab) {
-    // Nobody is there to empty it: it stays as one that is being deleted.
+    // No namespace controller empties it: it stays in deletion.
     lab.delete(&format!("/api/v1/namespaces/{HOME}")).await;
 }
 
@@ -46,9 +46,9 @@ async fn a_leader_that_is_stopped_with_its_namespace_withdraws_before_it_ends() 
     assert_eq!(lab.remains().await, [""; 0]);
 }
 
-/// Nobody lives who could: the garbage collector does it.
+/// No meshgate runs that could: the garbage collector does it.
 #[tokio::test]
-async fn a_namespace_that_goes_takes_the_registration_along_when_everybody_is_dead() {
+async fn a_namespace_that_goes_takes_the_registration_along_when_no_meshgate_runs() {
     let lab = registration::lab(&["kube-controller-manager"], &[]).await;
     lab.ensure_namespace(HOME).await;
     let leader = Control::start(&lab, "leader", CONFIG, &[UNREACHED]).await;
@@ -62,7 +62,7 @@ async fn a_namespace_that_goes_takes_the_registration_along_when_everybody_is_de
     .await;
 }
 
-/// In a namespace that goes nobody can lead any more who did not before.
+/// In a namespace in deletion no new process can become the leader.
 #[tokio::test]
 async fn a_follower_that_is_stopped_with_its_namespace_withdraws_when_the_leader_is_dead() {
     let lab = lab().await;

@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// A Lease that is not renewed is taken after 15 s, and a little more.
 const LEASE: Duration = Duration::from_secs(40);
 
-/// Nobody listens there: what is written is not armed.
+/// No server listens there: what is written is not armed.
 const UNREACHED: &str = "--webhook-url=https://127.0.0.1:1";
 
 async fn lab() -> Lab {

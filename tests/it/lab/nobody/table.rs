@@ -1,4 +1,4 @@
-//! What was seen, as rows of the table in `docs/reliability.md`.
+//! What was seen, as rows of the table in `docs/measurements.md`.
 
 use super::load::Phase;
 use super::scene::Scene;

@@ -105,7 +105,7 @@ async fn narrowing(lab: &Lab, meshgate: &Meshgate<'_>) {
     let seen = lab.get(&gate()).await.unwrap();
     let name = seen["webhooks"][0]["name"].as_str().unwrap();
     let added = "the matchCondition theirs, control-plane DoesNotExist to its namespaceSelector";
-    let said = format!("{name} (somebody added {added})");
+    let said = format!("{name} (another client added {added})");
     within(SECONDS, "it is said", async || {
         let is_counted = meshgate
             .metrics()

@@ -141,9 +141,8 @@ async fn workloads(lab: &Lab, places: &Places) {
     within(PATIENCE, "the ReplicaSet says who is away", async || {
         let text = lab.kubectl(&describe).await.ok();
         let says = |words| text.contains(words);
-        (says("failed calling webhook \"linkerd.gate.meshgate.io\"")
-            && says("connection refused"))
-        .then_some(())
+        (says("failed calling webhook \"linkerd.gate.meshgate.io\"") && says("connection refused"))
+            .then_some(())
     })
     .await;
     let none = pods_of(lab, &places.meshed, "web").await;

@@ -26,11 +26,7 @@ fn table() -> Vec<Forced> {
     let init = "init container linkerd-init or linkerd-network-validator is missing from the pod";
     let ends = "linkerd-proxy is an init container without restartPolicy Always, which ends before \
                 the pod starts: another webhook may have removed that field";
-    let row = |name, pod, refusal| Forced {
-        name,
-        pod,
-        refusal,
-    };
+    let row = |name, pod, refusal| Forced { name, pod, refusal };
     let mut by_hand = pod(&[], &[("linkerd.io/inject", "enabled"), (HOW, "nothing")]);
     by_hand["metadata"]["annotations"]["meshgate.io/admitted"] = json!("linkerd");
     by_hand["metadata"]["annotations"]["linkerd.io/proxy-version"] = json!("edge-26.8.2");
@@ -58,11 +54,7 @@ fn table() -> Vec<Forced> {
             missing,
         ),
         row("marks without containers", by_hand, missing),
-        row(
-            "no init container",
-            how("no init container"),
-            Some(init),
-        ),
+        row("no init container", how("no init container"), Some(init)),
         row(
             "an init container that ends",
             how("a proxy that ends"),

@@ -1,0 +1,48 @@
+//! What the parts of a long-running command share.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+
+use crate::lifecycle::{Latches, Shutdown, Tasks};
+use crate::metrics::Metrics;
+
+use super::output::Done;
+
+/// Runs a command to its end.
+pub(in crate::cli) fn block_on(command: impl Future<Output = Done>) -> Done {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(command)
+}
+
+/// The handles that each part gets.
+pub(in crate::cli) struct Runtime {
+    pub(in crate::cli) shutdown: Shutdown,
+    pub(in crate::cli) latches: Latches,
+    pub(in crate::cli) tasks: Tasks,
+    pub(in crate::cli) metrics: Arc<Metrics>,
+    /// For loops that end as soon as the drain begins.
+    pub(in crate::cli) stop: CancellationToken,
+}
+
+impl Runtime {
+    /// Listens for signals from now on. Only inside [`block_on`].
+    pub(in crate::cli) fn new() -> anyhow::Result<Self> {
+        let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
+        let tasks = Tasks::new(shutdown.clone());
+        let stop = CancellationToken::new();
+        let (draining, cancelled) = (shutdown.clone(), stop.clone());
+        tasks.spawn("stop", async move {
+            draining.draining().await;
+            cancelled.cancel();
+        });
+        Ok(Self {
+            latches: Latches::new(),
+            metrics: Arc::new(Metrics::new()),
+            stop,
+            shutdown,
+            tasks,
+        })
+    }
+}

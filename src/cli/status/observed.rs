@@ -1,0 +1,77 @@
+//! What `status` has seen of an installation.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::states::InjectorState;
+
+/// What was seen, or why it could not be seen.
+pub(super) type Known<T> = Result<T, String>;
+
+/// Subject and end of each certificate of a chain or bundle.
+pub(super) type Ends = Vec<(String, Timestamp)>;
+
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) now: Timestamp,
+    /// The objects of the registration.
+    pub(super) registration: Known<Vec<Value>>,
+    /// Those that `break-glass` changes, where the user may not list the registration: the rights of
+    /// `break-glass` suffice to see whether enforcement is suspended.
+    pub(super) breakable: Vec<Value>,
+    pub(super) pods: Known<Vec<Pod>>,
+    /// How many pods the Deployment of each component wants, where the user may read that.
+    pub(super) wanted: BTreeMap<String, usize>,
+    pub(super) leader: Known<Option<Leader>>,
+    /// The chain that replicas serve with.
+    pub(super) serving: Known<Ends>,
+    /// The CAs by which the API server verifies it.
+    pub(super) trusted: Known<Ends>,
+    pub(super) injectors: Known<Vec<InjectorState>>,
+    /// Pods that meshgate has refused within the last minutes.
+    pub(super) refusals: Known<Vec<Refusal>>,
+    /// meshgate's own latest Event about the registration.
+    pub(super) said: Option<Said>,
+}
+
+/// A pod of meshgate.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Pod {
+    pub(super) name: String,
+    /// `serve` or `control`.
+    pub(super) component: String,
+    pub(super) ready: bool,
+    pub(super) ending: bool,
+    pub(super) node: String,
+    /// Hash of its configuration.
+    pub(super) configuration: String,
+    pub(super) image: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Leader {
+    pub(super) holder: String,
+    pub(super) renewed: Option<Timestamp>,
+    /// How long the Lease is valid after a renewal, in seconds.
+    pub(super) holds: i64,
+}
+
+/// The refused pods of one owner.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Refusal {
+    /// `Kind namespace/name`.
+    pub(super) owner: String,
+    pub(super) count: i32,
+    pub(super) last: Timestamp,
+    pub(super) message: String,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Said {
+    pub(super) at: Timestamp,
+    pub(super) text: String,
+    pub(super) is_wrong: bool,
+}

@@ -1,0 +1,141 @@
+//! Replicas, leader, certificates, injectors and refusals.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::cli::output::plural;
+use crate::cli::states::InjectorState;
+
+use super::super::observed::{Ends, Known, Leader, Observed, Pod, Refusal};
+use super::{Grade, Row, judged, known, row, span, time};
+
+/// How many refusals the report shows, the newest first.
+const SHOWN: usize = 5;
+/// Longest message of a refusal, in characters.
+const LONGEST: usize = 160;
+
+pub(super) fn replicas(pods: &[Pod], wanted: &BTreeMap<String, usize>) -> Vec<Row> {
+    let counted = |part, component: &str| {
+        let of = |pod: &&Pod| pod.component == component && !pod.ending;
+        let pods: Vec<&Pod> = pods.iter().filter(of).collect();
+        counted(part, &pods, wanted.get(component).copied().unwrap_or(0))
+    };
+    let mut rows = vec![counted("replicas", "serve"), counted("control", "control")];
+    rows.extend(differing(pods).map(|text| row("replicas", Grade::Finding, text)));
+    rows
+}
+
+/// A sentence if serving replicas have different configurations. Pods that are ending count: they
+/// answer until they are gone, and meshgate arms nothing new before that.
+fn differing(pods: &[Pod]) -> Option<String> {
+    let serving = || pods.iter().filter(|pod| pod.component == "serve");
+    let hashes: BTreeSet<&str> = serving().map(|pod| pod.configuration.as_str()).collect();
+    if hashes.len() < 2 {
+        return None;
+    }
+    let ending = serving().filter(|pod| pod.ending).count();
+    let hashes = hashes.into_iter().collect::<Vec<_>>().join(", ");
+    let differ = if ending == 0 {
+        format!("they have different configurations: {hashes}")
+    } else {
+        format!("{ending} more are terminating, of different configurations: {hashes}")
+    };
+    Some(format!(
+        "{differ}; a new one is put in force once all replicas have it"
+    ))
+}
+
+/// The pods of a component. One that the Deployment wants and could not create counts as not ready.
+fn counted(part: &'static str, pods: &[&Pod], wanted: usize) -> Row {
+    if pods.is_empty() {
+        return row(part, Grade::Finding, "no pod");
+    }
+    let ready = pods.iter().filter(|pod| pod.ready).count();
+    let nodes: BTreeSet<&str> = pods.iter().map(|pod| pod.node.as_str()).collect();
+    let images: BTreeSet<&str> = pods.iter().map(|pod| pod.image.as_str()).collect();
+    let all = wanted.max(pods.len());
+    let is_spread = pods.len() < 2 || nodes.len() > 1;
+    let nodes = plural(nodes.len(), "node");
+    let images = images.into_iter().collect::<Vec<_>>().join(", ");
+    let text = format!("{ready} of {all} ready, on {nodes} ({images})");
+    judged(part, ready == all && is_spread, text)
+}
+
+pub(super) fn leader(leader: Option<&Leader>, now: Timestamp) -> Row {
+    let finding = |text: String| row("leader", Grade::Finding, text);
+    let Some(leader) = leader else {
+        return finding("none: there is no Lease".to_owned());
+    };
+    let Some(renewed) = leader.renewed.filter(|_| !leader.holder.is_empty()) else {
+        return finding("none: the Lease is free".to_owned());
+    };
+    let (holder, age) = (&leader.holder, span(renewed, now));
+    if now.as_second() - renewed.as_second() > leader.holds {
+        return finding(format!("none: {holder} last renewed the Lease {age} ago"));
+    }
+    let text = format!("{holder}, renewed the Lease {age} ago");
+    row("leader", Grade::Good, text)
+}
+
+/// Until when the API server can call the replicas.
+pub(super) fn certificates(seen: &Observed) -> Vec<Row> {
+    let part = "certificates";
+    let judge = |what: &str, end: Option<Timestamp>| match end {
+        None => row(part, Grade::Finding, format!("{what}: there is none")),
+        Some(end) if end <= seen.now => {
+            let text = format!("{what}: EXPIRED at {}", time(end));
+            row(part, Grade::Finding, text)
+        }
+        Some(end) => {
+            let text = format!("{what}: until {} ({})", time(end), span(seen.now, end));
+            row(part, Grade::Good, text)
+        }
+    };
+    let rows = |what: &str, ends: &Known<Ends>, end: fn(&Ends) -> Option<Timestamp>| {
+        let ends = ends.as_ref().map_err(|why| format!("{what}: {why}"));
+        known(part, &ends, |ends| vec![judge(what, end(ends))])
+    };
+    // A chain begins with the leaf.
+    let mut all = rows("served with", &seen.serving, |chain| {
+        chain.first().map(|(_, end)| *end)
+    });
+    // Of several CAs, the API server needs only one.
+    all.extend(rows("trusted by the API server", &seen.trusted, |cas| {
+        cas.iter().map(|(_, end)| *end).max()
+    }));
+    all
+}
+
+pub(super) fn injectors(injectors: &[InjectorState]) -> Vec<Row> {
+    let row = |one: &InjectorState| {
+        let text = format!("{} {}: {}", one.name, one.state, one.why);
+        judged("injectors", one.state == "usable", text)
+    };
+    injectors.iter().map(row).collect()
+}
+
+pub(super) fn refusals(refusals: &[Refusal], now: Timestamp) -> Vec<Row> {
+    if refusals.is_empty() {
+        return vec![row("refusals", Grade::Good, "none in the last minutes")];
+    }
+    let fact = |text: String| row("refusals", Grade::Fact, text);
+    let mut newest: Vec<_> = refusals.iter().collect();
+    newest.sort_by_key(|one| std::cmp::Reverse(one.last));
+    let tell = |one: &&Refusal| {
+        let mut message: String = one.message.chars().take(LONGEST).collect();
+        if message.len() < one.message.len() {
+            message.push('…');
+        }
+        let age = span(one.last, now);
+        fact(format!(
+            "{} ({}x, {age} ago): {message}",
+            one.owner, one.count
+        ))
+    };
+    let mut rows: Vec<Row> = newest.iter().take(SHOWN).map(tell).collect();
+    if refusals.len() > SHOWN {
+        rows.push(fact(format!("and {} more", refusals.len() - SHOWN)));
+    }
+    rows
+}

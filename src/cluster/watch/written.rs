@@ -1,0 +1,107 @@
+//! An object as the API server wrote it, and the slim object that is read from it.
+//!
+//! Why not kube's `DeserializeGuard`: it copies each object twice into trees, with its `managedFields`,
+//! and one object whose metadata cannot be read fails the whole list (case 41).
+//! The text is had as it is because an event of a watch has its `type` before its `object`.
+
+use std::borrow::Cow;
+
+use kube::Resource;
+use kube::api::ObjectMeta;
+use kube::core::DynamicResourceScope;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::cluster::object::{Kind, Object, ObjectId};
+use crate::injector::keys::Keys;
+
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    /// Name, namespace and version: what the watcher and the log need. Empty if they cannot be read.
+    metadata: ObjectMeta,
+    json: Box<RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize, Default)]
+        struct Head {
+            metadata: Names,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase")]
+        struct Names {
+            name: Option<String>,
+            namespace: Option<String>,
+            resource_version: Option<String>,
+        }
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let Head { metadata } = serde_json::from_str(json.get()).unwrap_or_default();
+        let metadata = ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            resource_version: metadata.resource_version,
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, json })
+    }
+}
+
+impl Written {
+    pub(super) fn id(&self, kind: Kind) -> ObjectId {
+        ObjectId {
+            kind,
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn json(&self) -> &str {
+        self.json.get()
+    }
+
+    /// What is kept of it.
+    ///
+    /// # Errors
+    /// It is not what its kind looks like.
+    pub(super) fn object(&self, kind: Kind, keys: &Keys) -> Result<Object, String> {
+        match Object::from_json(kind, self.json()) {
+            Ok(object) if object.id().name.is_empty() => Err("it has no name".to_owned()),
+            Ok(object) => Ok(object.pruned(keys)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Resource for Written {
+    type DynamicType = Kind;
+    type Scope = DynamicResourceScope;
+
+    fn kind(kind: &Kind) -> Cow<'_, str> {
+        kind.as_str().into()
+    }
+
+    fn group(kind: &Kind) -> Cow<'_, str> {
+        let version = kind.api_version();
+        version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .into()
+    }
+
+    fn version(_: &Kind) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(kind: &Kind) -> Cow<'_, str> {
+        kind.plural().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

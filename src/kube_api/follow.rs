@@ -1,0 +1,208 @@
+//! Follows the objects of a kind with kube-runtime's watcher, by one policy for silence, pauses and new
+//! lists: for the view of serving replicas and for the controllers.
+//!
+//! Own pieces, on top of the library's:
+//! - [`listen`](super::listen) hears bookmarks and gives a silent API server up.
+//! - Pauses grow to 2 s instead of 60 s, so that a view is right within 5 s of the API server's return; the
+//!   API server may ask for more.
+//! - The library asks for a version again for ever if the API server refuses it with a status. Here a new
+//!   list follows.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+use futures::stream::{self, BoxStream, StreamExt};
+use kube::error::Status;
+use kube::runtime::utils::ResetTimerBackoff;
+use kube::runtime::watcher::{self, Config, Event, ExponentialBackoff, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+
+use super::listen::{Line, Sign};
+
+/// The first pause; each is up to twice as long by chance, so that replicas do not try together.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Five kinds of three replicas make some ten tries a second, each of which costs next to nothing.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Pauses begin anew after so long without a failure.
+const RESET: Duration = Duration::from_secs(10);
+/// Most that the API server may make us wait by its `retryAfterSeconds`.
+const LONGEST_ASKED: Duration = Duration::from_secs(30);
+/// After so long without a word the kind is listed anew: versions may have begun anew as well.
+const TOO_OLD: Duration = Duration::from_secs(600);
+/// How many seconds the API server is asked to keep a watch open: below what load balancers allow.
+const WATCH: std::ops::Range<u64> = 150..180;
+
+/// Why a kind cannot be followed for now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// The cause alone: what the library says before it repeats it.
+    pub text: String,
+    /// The HTTP status of the API server's answer, if there was one.
+    pub code: Option<u16>,
+    /// Events were missed: the API server has forgotten, or never had, the version that was asked for.
+    pub is_expired: bool,
+    retry_after: Option<Duration>,
+    needs_list: bool,
+}
+
+impl Failure {
+    /// Of an error of kube or kube-runtime.
+    pub fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = error;
+        while let Some(next) = cause.source() {
+            cause = next;
+        }
+        match cause.downcast_ref::<Box<Status>>() {
+            Some(status) => Self::of_status(status),
+            None => Self {
+                text: cause.to_string(),
+                code: None,
+                is_expired: false,
+                retry_after: None,
+                // The library goes on behind an event that cannot be read.
+                needs_list: cause.is::<serde_json::Error>(),
+            },
+        }
+    }
+
+    fn of_status(status: &Status) -> Self {
+        let details = status.details.as_ref();
+        let is_too_new = details.is_some_and(|details| {
+            let mut causes = details.causes.iter();
+            causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
+        });
+        let code = status.code;
+        let mut text = format!("the API server answered {code}");
+        if !status.message.is_empty() {
+            text = format!("{text}: {}", status.message);
+        }
+        let wait = details.map_or(0, |details| details.retry_after_seconds);
+        let is_expired = code == 410 || is_too_new;
+        Self {
+            text,
+            code: Some(code),
+            is_expired,
+            retry_after: (wait > 0).then(|| Duration::from_secs(wait.into()).min(LONGEST_ASKED)),
+            // 400, 422: the version itself may be what is wrong with the question.
+            needs_list: is_expired || code == 400 || code == 422,
+        }
+    }
+}
+
+/// What happens to the objects that `api` names, for ever. After a failure it tries again by itself, with
+/// a pause. `listener` hears at once what no event tells.
+pub fn follow<K>(
+    client: &Client,
+    api: impl Fn(Client) -> Api<K> + Send + 'static,
+    config: Config,
+    listener: impl Fn(Sign) + Send + Sync + 'static,
+) -> BoxStream<'static, Result<Event<K>, Failure>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let line = Line::new(listener);
+    let client = line.client(client);
+    let chance = RandomState::new().build_hasher().finish();
+    let length = WATCH.start + chance % (WATCH.end - WATCH.start);
+    let config = config.timeout(u32::try_from(length).unwrap_or_default());
+    let start = move || watcher(api(client.clone()), config.clone()).boxed();
+    let followed = Followed {
+        events: start(),
+        start: Box::new(start),
+        line,
+        backoff: backoff(),
+        pause: None,
+    };
+    stream::unfold(followed, |mut followed| async {
+        let next = followed.next().await;
+        Some((next, followed))
+    })
+    .boxed()
+}
+
+type Pauses = ResetTimerBackoff<ExponentialBackoff>;
+
+fn backoff() -> Pauses {
+    let growing = ExponentialBuilder::default()
+        .with_min_delay(FIRST_PAUSE)
+        .with_max_delay(LONGEST_PAUSE)
+        .with_jitter()
+        .without_max_times();
+    ResetTimerBackoff::new(growing.into(), RESET)
+}
+
+type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
+
+struct Followed<K> {
+    events: Events<K>,
+    start: Box<dyn Fn() -> Events<K> + Send>,
+    line: std::sync::Arc<Line>,
+    backoff: Pauses,
+    pause: Option<Duration>,
+}
+
+impl<K> Followed<K> {
+    async fn next(&mut self) -> Result<Event<K>, Failure> {
+        if let Some(pause) = self.pause.take() {
+            sleep(pause).await;
+        }
+        let Some(result) = self.events.next().await else {
+            // A watcher has no end.
+            return std::future::pending().await;
+        };
+        result.map_err(|error| {
+            let failure = Failure::of(&error);
+            let pause = self.backoff.next().unwrap_or(LONGEST_PAUSE);
+            self.pause = Some(pause + failure.retry_after.unwrap_or_default());
+            if failure.needs_list || self.line.silence() > TOO_OLD {
+                self.events = (self.start)();
+            }
+            failure
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_to_a_limit_and_begin_anew() {
+        let mut pauses = backoff();
+        let mut grown = FIRST_PAUSE;
+        for _ in 0..40 {
+            let pause = pauses.next().unwrap();
+            assert!(pause >= grown && pause <= grown * 2, "{pause:?}");
+            sleep(pause).await;
+            grown = (grown * 2).min(LONGEST_PAUSE);
+        }
+        sleep(RESET).await;
+        assert!(pauses.next().unwrap() <= FIRST_PAUSE * 2);
+    }
+
+    #[test]
+    fn two_replicas_never_wait_the_same() {
+        let pauses = || backoff().take(3).collect::<Vec<_>>();
+        assert_ne!(pauses(), pauses());
+    }
+
+    #[test]
+    fn what_the_api_server_asks_for_is_kept_within_reason() {
+        let status = |seconds: u64| {
+            let status = serde_json::json!({
+                "code": 429, "message": "later", "details": {"retryAfterSeconds": seconds},
+            });
+            let status: Status = serde_json::from_value(status).unwrap();
+            Failure::of(&kube::Error::Api(Box::new(status)))
+        };
+        assert_eq!(status(7).retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(status(86_400).retry_after, Some(LONGEST_ASKED));
+        assert_eq!(status(7).text, "the API server answered 429: later");
+    }
+}
