@@ -13,7 +13,7 @@
 //! ```
 
 pub use meshgate_core::{
-    config, decision, glass, injector, message, names, readiness, render, text, view, yaml,
+    break_glass, config, decision, injector, message, names, readiness, render, text, view, yaml,
 };
 
 pub mod admission;

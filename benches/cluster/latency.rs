@@ -158,10 +158,10 @@ async fn one(client: &Client, creates: usize, seen: &mut Seen) -> Result<()> {
 
 /// Entries of the gate.
 pub(super) fn gate(name: &str) -> bool {
-    name.contains("gate.meshgate.io")
+    name.contains("gate")
 }
 
 /// Entries of the check.
 pub(super) fn check(name: &str) -> bool {
-    name.contains("check.meshgate.io")
+    name.contains("check")
 }

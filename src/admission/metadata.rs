@@ -9,7 +9,7 @@ use crate::decision::reason::Reason;
 use crate::decision::verdict::Verdict;
 use crate::injector::Injectors;
 use crate::injector::rule::Place;
-use crate::render::{REACH_LABEL, mirror, reach};
+use crate::render::{mirror, proof};
 use crate::view::metadata::MetadataView;
 
 use super::answer::Patched;
@@ -62,10 +62,10 @@ pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched<'static> {
         Ok(object) => object,
         Err(problem) => return unreadable("a ConfigMap", &problem),
     };
-    match reach::proof_in(path).filter(|_| object.has_label(REACH_LABEL)) {
+    match proof::in_path(path).filter(|_| object.has_label(proof::Subject::Reach.label())) {
         Some(proof) => Patched {
             decision: Decision::admit(Reason::Reached),
-            patch: Some(object.annotation_patch(reach::ANNOTATION, proof)),
+            patch: Some(object.annotation_patch(proof::REACHED, proof)),
         },
         None => admit(Reason::NotAReachCall),
     }

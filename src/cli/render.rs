@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use meshgate_core::render::{self, Client, FailurePolicy, MirrorForm, Settings, fixed};
+use meshgate_core::render::{
+    self, Client, FailurePolicy, MirrorForm, Rendered, Settings, static_manifests,
+};
 use serde_json::{Value, json};
 
 use crate::certs::chain;
@@ -159,8 +161,11 @@ pub(super) fn run(form: &Form) -> Done {
     let settings = settings(args)?;
     let rendered = match form {
         Form::Registration(_) => render::registration(&injectors, &settings),
-        Form::Policy(_) => render::policy::objects(&injectors, &settings),
-        Form::Static(_) => match fixed::objects(&injectors, &settings) {
+        Form::Policy(_) => Rendered {
+            objects: render::policy::objects(&injectors, &settings),
+            notes: Vec::new(),
+        },
+        Form::Static(_) => match static_manifests::objects(&injectors, &settings) {
             Ok(rendered) => rendered,
             Err(problem) => bail!("{problem}; give it by --webhook-url"),
         },
@@ -168,7 +173,7 @@ pub(super) fn run(form: &Form) -> Done {
     let objects = &rendered.objects;
     match form {
         Form::Static(StaticArgs { into: Some(to), .. }) => write(objects, to)?,
-        Form::Static(_) => print(objects, args.output, fixed::folder)?,
+        Form::Static(_) => print(objects, args.output, static_manifests::folder)?,
         Form::Registration(_) | Form::Policy(_) => print(objects, args.output, |_| None)?,
     }
     for note in &rendered.notes {
@@ -182,19 +187,19 @@ fn write(objects: &[Value], root: &Path) -> anyhow::Result<()> {
     let root = std::path::absolute(root)?;
     let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
     for object in objects {
-        if let Some(folder) = fixed::folder(object) {
+        if let Some(folder) = static_manifests::folder(object) {
             let file = files.entry(root.join(folder).join("meshgate.yaml"));
             file.or_default()
                 .push_str(&format!("---\n{}", yaml(object)?));
         }
     }
     // Each plugin wants its directory to exist, even an empty one.
-    for folder in fixed::FOLDERS {
+    for folder in static_manifests::folders() {
         let path = root.join(folder);
         std::fs::create_dir_all(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;
     }
-    let configuration = fixed::admission_configuration(&root.display().to_string());
+    let configuration = static_manifests::admission_configuration(&root.display().to_string());
     let file = root.join("admission-configuration.yaml");
     files.insert(file, yaml(&configuration)?);
     for (path, text) in files {

@@ -9,7 +9,7 @@ use crate::readiness::endpoints::{Endpoint, Slice};
 use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
 
 use super::slim;
-use crate::glass;
+use crate::break_glass;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
@@ -140,7 +140,7 @@ impl Object {
         });
         metadata.annotations.retain(|key, _| match kind {
             Kind::Namespace => keys.slot(Place::NamespaceAnnotation, key).is_some(),
-            Kind::Webhooks => key == glass::ANNOTATION,
+            Kind::Webhooks => key == break_glass::ANNOTATION,
             Kind::Service | Kind::EndpointSlice | Kind::Node => false,
         });
         self

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 use crate::injector::profile::ReadinessSource;
 use crate::injector::profile::ServiceName;
 use crate::injector::{Injector, Injectors};
@@ -116,8 +116,11 @@ impl Store {
                 self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
             }
             Object::Webhooks(configuration) => {
-                if configuration.metadata.name == glass::SEEN_ON {
-                    let text = configuration.metadata.annotations.get(glass::ANNOTATION);
+                if configuration.metadata.name == break_glass::SEEN_ON {
+                    let text = configuration
+                        .metadata
+                        .annotations
+                        .get(break_glass::ANNOTATION);
                     self.suspension = text.and_then(|text| Note::parse(text));
                 }
                 let (name, configuration) = object::webhooks(configuration);
@@ -144,7 +147,7 @@ impl Store {
             Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
             Kind::Webhooks => {
                 self.webhooks.remove(&name);
-                if name == glass::SEEN_ON {
+                if name == break_glass::SEEN_ON {
                     self.suspension = None;
                 }
                 self.derived.webhooks_changed = true;

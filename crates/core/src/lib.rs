@@ -36,10 +36,11 @@
 //! sentences in [`message`]; [`render`], the same rules for the API server to evaluate.
 #![warn(missing_docs)]
 
+pub mod break_glass;
 pub mod certs;
+mod condition;
 pub mod config;
 pub mod decision;
-pub mod glass;
 pub mod injector;
 pub mod message;
 pub mod names;

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use crate::break_glass::Note;
+use crate::break_glass::suspend::Suspended;
 use crate::cli::output::{self, Done, Exit, OutputArgs};
-use crate::glass::Note;
-use crate::glass::open::Opened;
 use crate::kube_api::CallError;
 use crate::kube_api::kind::Id;
 
@@ -46,7 +46,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn opened(&mut self, id: &Id, opened: Opened) {
+    pub(super) fn opened(&mut self, id: &Id, opened: Suspended) {
         self.changed.push(id.to_string());
         self.off.extend(opened.off);
         self.only_for_others.extend(opened.others);

@@ -9,7 +9,7 @@ use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, Event};
 use crate::kube_api::{own_name, wall_clock};
 
@@ -152,7 +152,7 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
 fn tell_replaced(seen: &Seen) {
     let notes = || {
         let notes = seen.objects.iter();
-        notes.filter_map(|(id, object)| Some((id, glass::of(object)?)))
+        notes.filter_map(|(id, object)| Some((id, break_glass::of(object)?)))
     };
     if let Some((_, before)) = notes().find(|(_, before)| before.until.is_some()) {
         output::note(&format!(
@@ -185,9 +185,11 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
         .objects
         .iter()
         .flat_map(|(id, object)| {
-            let of_policy = id.name.strip_suffix(crate::render::policy::SUFFIX);
+            let of_policy = id.name.strip_suffix(crate::render::POLICIES);
             let of_policy = of_policy.map(str::to_owned);
-            glass::open::injectors(object).into_iter().chain(of_policy)
+            break_glass::suspend::injectors(object)
+                .into_iter()
+                .chain(of_policy)
         })
         .collect();
     known.sort_unstable();
@@ -210,7 +212,7 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
 /// Refuses to narrow a suspension: what is off already would stay off under another name.
 fn check_open(note: &Note, seen: &Seen) -> anyhow::Result<()> {
     let open = seen.objects.iter().find_map(|(_, object)| {
-        let before = glass::of(object).filter(|before| before.until.is_some())?;
+        let before = break_glass::of(object).filter(|before| before.until.is_some())?;
         let all_but = before.injectors.is_empty() && !note.injectors.is_empty();
         let is_wider = all_but || before.injectors.iter().any(|name| !note.is_about(name));
         is_wider.then_some(before)
@@ -262,7 +264,7 @@ async fn open(args: &BreakGlassArgs, client: &Client, seen: Seen, note: &Note) -
 async fn close(args: &BreakGlassArgs, client: &Client, seen: Seen) -> Done {
     let mut answer = Answer::of(&seen, None);
     for one in &seen.objects {
-        match objects::write(client, one, glass::close::close).await {
+        match objects::write(client, one, break_glass::resume::resume).await {
             Ok(true) => answer.closed(&one.0),
             Ok(false) => {}
             Err(problem) => answer.problem(&problem),

@@ -7,10 +7,10 @@ use kube::Client;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use crate::glass::{self, Note, open::Opened};
+use crate::break_glass::{self, Note, suspend::Suspended};
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, BREAK_GLASS_MANAGER, CallError, call, objects};
-use crate::render::{OURS, policy};
+use crate::render::{OURS, POLICIES};
 
 /// Tries of one write, when other clients keep writing first.
 const TRIES: u32 = 8;
@@ -28,7 +28,7 @@ pub(in crate::cli) struct Seen {
 /// Reads all that can refuse a pod or a namespace.
 pub(in crate::cli) async fn look(client: &Client) -> Seen {
     let mut seen = Seen::default();
-    let [pods, namespaces] = glass::CONFIGURATIONS;
+    let [pods, namespaces] = break_glass::CONFIGURATIONS;
     for id in [
         Id::new(Kind::MutatingWebhooks, pods),
         Id::new(Kind::ValidatingWebhooks, pods),
@@ -54,18 +54,18 @@ async fn checks(client: &Client) -> Result<Vec<(Id, Value)>, CallError> {
     let list = call(what, objects(client, kind).list(&params)).await?;
     let check = |object: kube::api::DynamicObject| {
         let id = Id::new(kind, object.metadata.name.as_deref()?);
-        let is_check = id.name.ends_with(policy::SUFFIX);
+        let is_check = id.name.ends_with(POLICIES);
         is_check.then_some((id, serde_json::to_value(object).ok()?))
     };
     Ok(list.into_iter().filter_map(check).collect())
 }
 
 /// What an object needs to be as a note says.
-pub(super) fn opened(id: &Id, object: &Value, note: &Note) -> Opened {
+pub(super) fn opened(id: &Id, object: &Value, note: &Note) -> Suspended {
     if id.kind.is_webhooks() {
-        glass::open::configuration(object, note)
+        break_glass::suspend::configuration(object, note)
     } else {
-        glass::open::binding(object, note)
+        break_glass::suspend::binding(object, note)
     }
 }
 

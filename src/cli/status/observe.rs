@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod as PodObject, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use meshgate_core::injector::Injectors;
+use meshgate_core::render::webhooks::names_pod_entry;
 use meshgate_core::render::{CONFIGURATION, OURS, OWNER};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -245,8 +246,7 @@ async fn refusals(client: &Client) -> Known<Vec<Refusal>> {
     let refusal = |event: Event| {
         let message = event.message.clone().unwrap_or_default();
         let last = when(&event)?;
-        let ours = ["gate.meshgate.io", "check.meshgate.io"];
-        let is_ours = ours.iter().any(|name| message.contains(name));
+        let is_ours = names_pod_entry(&message);
         let owner = event.involved_object;
         let owner = [owner.kind, owner.namespace, owner.name].map(Option::unwrap_or_default);
         let [kind, namespace, name] = owner;

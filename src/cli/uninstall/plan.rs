@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force, mirror};
+use crate::render::{CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, mirror};
 
 /// Label of everything that an installation consists of.
 pub(super) const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
@@ -114,10 +114,10 @@ pub(super) fn well_known() -> Vec<Id> {
     [
         (CONFIGURATION, &webhooks[..]),
         (GUARD, &validating),
-        (in_force::NAME, &validating),
+        (CHECK_PROOF, &validating),
         (MIRROR, &webhooks[..1]),
         (MIRROR, &mutating),
-        (in_force::MIRROR_NAME, &mutating),
+        (MIRROR_PROOF, &mutating),
         (OWNER, &[Kind::ClusterRole]),
     ]
     .into_iter()

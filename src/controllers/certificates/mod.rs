@@ -102,7 +102,7 @@ enum Next {
 
 impl Reconciler {
     fn new(context: Arc<Context>) -> Self {
-        let address = render::webhooks::client_config("", &context.form.settings);
+        let address = render::client_config("", &context.form.settings);
         Self {
             context,
             registered: Watch::of(address),

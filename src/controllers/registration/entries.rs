@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::break_glass;
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
-use crate::glass;
 use crate::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
 use super::foreign_conditions;
@@ -105,7 +105,7 @@ pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
     let live = live.filter(|live| !is_of_another(live, wanted));
     let is_armed = |entry: &&&Entry| {
         let live = live.and_then(|live| live.entry(&entry.name));
-        live.is_some_and(|live| live.fails_closed() && !glass::is_off(&json!(live)))
+        live.is_some_and(|live| live.fails_closed() && !break_glass::is_off(&json!(live)))
     };
     let to_arm: Vec<&Entry> = wanted
         .entries()

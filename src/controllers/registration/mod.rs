@@ -404,11 +404,11 @@ impl Reconciler {
                 continue;
             }
             let client = &self.context.client;
-            let answer = calls::dry_run(client, &settings.namespace, subject.row().label).await;
+            let answer = calls::dry_run(client, &settings.namespace, subject.label()).await;
             let answer = answer.map_err(|error| error.to_string());
             let proof = self.proofs.of_mut(subject);
             if proof.answered(subject, answer, Instant::now()) {
-                tracing::info!(url = url(settings), "{}", subject.row().proved);
+                tracing::info!(url = url(settings), "{}", proof::words(subject).proved);
                 return true;
             }
         }

@@ -11,7 +11,7 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::glass::{self, Note};
+use crate::break_glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind};
 use crate::render::OWNER;
 
@@ -92,7 +92,7 @@ impl Object {
         }
         let id = Id::of(&object);
         let id = id.ok_or_else(|| Error::custom("expected a kind that meshgate writes"))?;
-        let note = glass::of(&object);
+        let note = break_glass::of(&object);
         let fields: Fields = serde_json::from_value(object)?;
         Ok(Self {
             id,

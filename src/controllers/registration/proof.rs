@@ -12,7 +12,11 @@ use serde_json::json;
 
 use crate::kube_api::backoff::Backoff;
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{self, MIRROR, REACH_ENTRY, REACH_LABEL, Settings, in_force, policy, reach};
+use crate::render::{
+    self, CHECK_PROOF, MIRROR, MIRROR_PROOF, POLICIES, REACH_ENTRY, Settings, proof,
+};
+
+pub(super) use crate::render::proof::Subject;
 
 use super::foreign_conditions::contains;
 use super::observed::{Object, Observed};
@@ -29,74 +33,29 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from
 const PATIENCE: Duration = Duration::from_secs(5);
 const REMINDER: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Subject {
-    /// The check as policies.
-    Check,
-    /// The mirror, where it is a policy.
-    Mirror,
-    /// That the API server reaches meshgate.
-    Reach,
-}
-
-/// One row of the table of proofs.
-pub(super) struct Row {
-    /// Of the ConfigMap.
-    pub(super) label: &'static str,
-    shown: Shown,
+/// What a subject is called.
+pub(super) struct Words {
     /// What shows the proof.
     pub(super) what: &'static str,
     /// What is so once it is shown.
     pub(super) proved: &'static str,
 }
 
-/// How the answer to a dry run shows the proof.
-enum Shown {
-    /// In this annotation of the object.
-    Annotation(&'static str),
-    /// In the refusal of the policy with this name.
-    Refusal(&'static str),
-}
-
-impl Subject {
-    pub(super) const ALL: [Self; 3] = [Self::Check, Self::Mirror, Self::Reach];
-
-    pub(super) fn row(self) -> Row {
-        match self {
-            Self::Check => Row {
-                label: in_force::LABEL,
-                shown: Shown::Refusal(in_force::NAME),
-                what: "the policies of the check as they are now",
-                proved: "the policies are in force",
-            },
-            Self::Mirror => Row {
-                label: in_force::MIRROR_LABEL,
-                shown: Shown::Annotation(in_force::PROOF),
-                what: "the mirror of namespaces' annotations as it is now; where its admission plugin \
-                       MutatingAdmissionPolicy is off, --mirror=webhook does the same",
-                proved: "the mirror of namespaces' annotations is in force",
-            },
-            Self::Reach => Row {
-                label: REACH_LABEL,
-                shown: Shown::Annotation(reach::ANNOTATION),
-                what: "the entry reach.meshgate.io as it is now",
-                proved: "the API server has reached meshgate",
-            },
-        }
-    }
-
-    /// Why this answer to the dry run, annotations or the text of a refusal, proves nothing, if so.
-    fn unproved(self, proof: &str, answer: Answer) -> Option<Unproved> {
-        let row = self.row();
-        let is_proved = match (row.shown, answer) {
-            (Shown::Annotation(key), Ok(found)) => found.get(key).is_some_and(|own| own == proof),
-            (Shown::Refusal(name), Err(said)) if said.contains(name) => {
-                said.contains(&in_force::refusal(proof))
-            }
-            (Shown::Refusal(_), Ok(_)) => false,
-            (_, Err(said)) => return Some(Unproved::Failed(said)),
-        };
-        (!is_proved).then_some(Unproved::NotYet(row.what))
+pub(super) fn words(subject: Subject) -> Words {
+    match subject {
+        Subject::Check => Words {
+            what: "the policies of the check as they are now",
+            proved: "the policies are in force",
+        },
+        Subject::Mirror => Words {
+            what: "the mirror of namespaces' annotations as it is now; where its admission plugin \
+                   MutatingAdmissionPolicy is off, --mirror=webhook does the same",
+            proved: "the mirror of namespaces' annotations is in force",
+        },
+        Subject::Reach => Words {
+            what: "the entry reach.meshgate.io as it is now",
+            proved: "the API server has reached meshgate",
+        },
     }
 }
 
@@ -112,6 +71,15 @@ pub(super) enum Unproved {
     /// The API server refused the dry run for another reason, or did not answer.
     #[error("{0}")]
     Failed(String),
+}
+
+/// Why the answer to a dry run proves nothing, if so.
+fn unproved(subject: Subject, proof: &str, answer: Answer) -> Option<Unproved> {
+    match subject.is_proved(answer, proof) {
+        Ok(true) => None,
+        Ok(false) => Some(Unproved::NotYet(words(subject).what)),
+        Err(said) => Some(Unproved::Failed(said)),
+    }
 }
 
 /// The proofs of all subjects.
@@ -145,13 +113,13 @@ impl Proofs {
             own.all(|one| !names.contains(&one.id.name.as_str()) || is_as_wanted(one))
         };
         let check = policies(observed, wanted).filter(|_| are_policies_wanted(wanted));
-        let check_is_written = are_written(&[in_force::NAME]);
+        let check_is_written = are_written(&[CHECK_PROOF]);
         self.of_mut(Subject::Check).turn_to(check, check_is_written);
         let mirror = mirror(wanted).map(str::to_owned);
-        let mirror_is_written = are_written(&[MIRROR, in_force::MIRROR_NAME]);
+        let mirror_is_written = are_written(&[MIRROR, MIRROR_PROOF]);
         self.of_mut(Subject::Mirror)
             .turn_to(mirror, mirror_is_written);
-        let reach = Some(reach::proof(settings));
+        let reach = Some(proof::of_reach(settings));
         let reach_is_written = is_reach_written(observed, wanted);
         self.of_mut(Subject::Reach).turn_to(reach, reach_is_written);
     }
@@ -234,7 +202,7 @@ impl Proof {
     /// Takes the answer to a dry run. True if that is the proof.
     pub(super) fn answered(&mut self, subject: Subject, answer: Answer, now: Instant) -> bool {
         let wanted = self.wanted.clone().unwrap_or_default();
-        let Some(why) = subject.unproved(&wanted, answer) else {
+        let Some(why) = unproved(subject, &wanted, answer) else {
             *self = Self {
                 proved: Some((wanted.clone(), now)),
                 wanted: Some(wanted),
@@ -278,13 +246,13 @@ pub(super) fn are_policies_wanted(wanted: &[Object]) -> bool {
 
 /// Whether this is the policy that proves the others.
 fn is_policy_of_proof(object: &Object) -> bool {
-    object.id.kind == Kind::ValidatingPolicy && object.id.name == in_force::NAME
+    object.id.kind == Kind::ValidatingPolicy && object.id.name == CHECK_PROOF
 }
 
 /// Whether this is a policy or a binding that is the check of an injector.
 pub(super) fn is_check(id: &Id) -> bool {
     let kinds = [Kind::ValidatingPolicy, Kind::ValidatingPolicyBinding];
-    kinds.contains(&id.kind) && id.name.ends_with(policy::SUFFIX)
+    kinds.contains(&id.kind) && id.name.ends_with(POLICIES)
 }
 
 /// The object with what it is to prove; `None` if that is not there yet.
@@ -293,7 +261,7 @@ pub(super) fn proving(object: &Object, observed: &Observed, wanted: &[Object]) -
         return Some(object.clone());
     }
     let mut value = object.to_value();
-    in_force::prove(&mut value, &policies(observed, wanted)?);
+    proof::refuse_with(&mut value, &policies(observed, wanted)?);
     Object::parse(value).ok()
 }
 
@@ -318,8 +286,8 @@ pub(super) fn policies(observed: &Observed, wanted: &[Object]) -> Option<String>
 /// armed before.
 fn mirror(wanted: &[Object]) -> Option<&str> {
     let is_proof =
-        |one: &&Object| one.id.kind == Kind::MutatingPolicy && one.id.name == in_force::MIRROR_NAME;
-    wanted.iter().find(is_proof)?.annotation(in_force::PROOF)
+        |one: &&Object| one.id.kind == Kind::MutatingPolicy && one.id.name == MIRROR_PROOF;
+    wanted.iter().find(is_proof)?.annotation(proof::PROOF)
 }
 
 /// Whether the API server holds the entry by which it reaches meshgate as it is wanted.

@@ -12,7 +12,7 @@ use crate::render::CONFIGURATION;
 
 use super::observed::{Object, Observed};
 use super::plan::Hold;
-use super::proof::{Subject, Unproved};
+use super::proof::{self, Subject, Unproved};
 use super::status::{EventThrottle, Grade, Line, News, Status};
 
 pub(super) struct Reporter {
@@ -113,7 +113,10 @@ impl Reporter {
             if subject == Subject::Reach {
                 tracing::error!(url, "{armed} until the API server reaches meshgate: {why}");
             } else {
-                tracing::error!("it is not proved that {}: {why}", subject.row().proved);
+                tracing::error!(
+                    "it is not proved that {}: {why}",
+                    proof::words(subject).proved
+                );
             }
         }
     }

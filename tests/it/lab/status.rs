@@ -103,7 +103,7 @@ async fn installed(lab: &Lab, meshgate: &Meshgate<'_>) {
 /// As a controller tells of it that was refused.
 async fn refused(lab: &Lab) {
     let refused =
-        "Error creating: admission webhook \"linkerd-2.gate.meshgate.io\" denied the request: x";
+        "Error creating: admission webhook \"linkerd.gate.meshgate.io\" denied the request: x";
     let now = lab.get(HOME).await.unwrap()["metadata"]["creationTimestamp"].clone();
     let object = json!({"kind": "ReplicaSet", "namespace": "default", "name": "shop-6c9f"});
     let event = json!({"metadata": {"name": "x"}, "involvedObject": object, "reason": "FailedCreate",

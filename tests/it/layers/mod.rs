@@ -37,7 +37,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
 const RE_EXPORTED: [&str; 11] = [
     "config",
     "decision",
-    "glass",
+    "break_glass",
     "injector",
     "message",
     "names",

@@ -7,6 +7,8 @@
 //! `refusal.rs` has the refusals that concern one injector. A policy says the same in CEL, and its
 //! twin file stands beside it.
 
+mod clause;
+pub(crate) mod policy;
 pub(crate) mod refusal;
 
 use std::borrow::Cow;
@@ -68,24 +70,18 @@ fn words(matched: &RuleMatch<'_>, places: Places) -> String {
     let mut words: Vec<String> = Vec::new();
     for term in positive() {
         let value = shown(term.value(values).unwrap_or_default());
-        let mut word = format!("{} {}={value}", term.key.place.noun(), term.key.name);
+        let mut word = clause::key(&term.key) + &value;
         if is_mixed || places == Places::Always {
-            let on_pod = term.key.place.is_on_pod();
-            word.push_str(if on_pod {
-                " on the pod"
-            } else {
-                " on the namespace"
-            });
+            word.push_str(clause::whose(&term.key));
         }
         if !words.contains(&word) {
             words.push(word);
         }
     }
-    match &rule.option {
-        _ if !words.is_empty() => words.join(" and "),
-        Some(option) => format!("by default: option {option}"),
-        None => format!("by default: rule {}", rule.number),
+    if words.is_empty() {
+        return clause::by_default(rule);
     }
+    words.join(" and ")
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled)`, or the pod does.

@@ -4,13 +4,13 @@
 
 use crate::decision::injected::Flaw;
 use crate::decision::requirement::RuleMatch;
-use crate::injector::profile::{InjectedSet, Profile};
+use crate::injector::profile::Profile;
 use crate::injector::rule::{Term, Test};
 use crate::readiness::{Looked, Readiness};
 use crate::text::shown;
 use crate::view::pod::PodView;
 
-use super::{later, push, requires, state, subject, wanted};
+use super::{clause, later, push, requires, state, subject};
 
 /// Said of pods that look like Windows pods and are not exempt for it (case 34).
 fn windows_note(pod: &PodView<'_>) -> &'static str {
@@ -89,10 +89,7 @@ pub(crate) fn no_instance(pod: &PodView<'_>, namespace: &str, matched: &RuleMatc
 pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
     let name = matched.name();
     let Some(term) = culprit(matched) else {
-        return format!(
-            "{} has a value that {name} does not know",
-            subject(pod, namespace)
-        );
+        return subject(pod, namespace) + &clause::unknown_value(name);
     };
     let who = if term.key.place.is_on_pod() {
         subject(pod, namespace)
@@ -100,17 +97,8 @@ pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_
         format!("Namespace {namespace}")
     };
     let value = shown(term.value(&matched.values).unwrap_or_default());
-    format!(
-        "{who} has {} {}={value}, which {name} does not know, so that it would never inject this \
-         pod; accepted values are {}",
-        term.key.place.noun(),
-        term.key.name,
-        matched
-            .injector
-            .profile
-            .accepted_values(&term.key)
-            .join(", ")
-    )
+    let unknown = clause::unknown(&matched.injector.profile, &term.key);
+    format!("{who} has {}{value}{unknown}", clause::key(&term.key))
 }
 
 /// The term whose value is the unknown one: what is there and in none of the known values, else
@@ -135,36 +123,23 @@ pub(crate) fn not_injected(
     let mut text = requires(pod, namespace, matched);
     let what = match flaw {
         Flaw::InitMissing(names) => {
-            let names = names.join(" or ");
-            format!("init container {names} is missing from the pod")
+            let [before, behind] = clause::INIT_MISSING;
+            format!("{before}{}{behind}", names.join(" or "))
         }
-        Flaw::Placeholder(container, image) => format!(
-            "the image of container {} is still the placeholder {image}: {name}'s webhook did not \
-             fill it in",
-            shown(container)
-        ),
-        Flaw::NotRestartable(container) => format!(
-            "{} is an init container without restartPolicy Always, which ends before the pod \
-             starts: another webhook may have removed that field",
-            shown(container)
-        ),
-        Flaw::Missing(Some(set)) => format!(
-            "the pod has no {}: {name}'s webhook did not add it",
-            wanted_with_place(set)
-        ),
-        Flaw::Missing(None) => "its configuration names no container for such a pod".to_owned(),
+        Flaw::Placeholder(container, image) => {
+            let [before, between, behind] = clause::placeholder(name);
+            format!("{before}{}{between}{image}{behind}", shown(container))
+        }
+        Flaw::NotRestartable(container) => shown(container) + clause::NOT_RESTARTABLE,
+        Flaw::Missing(Some(set)) => clause::missing(name, set),
+        Flaw::Missing(None) => clause::NO_SET.to_owned(),
     };
     push(&mut text, format_args!(" but {what}"));
     if let Some(foreign) = skipped_for(profile, pod) {
-        push(
-            &mut text,
-            format_args!(
-                "; {name} passes by pods with container {foreign}, so that one pod cannot have both"
-            ),
-        );
+        text.push_str(&clause::passed_by(name, foreign));
     }
     if let Some(hint) = &profile.hint {
-        push(&mut text, format_args!("; {hint}"));
+        text.push_str(&clause::hint(hint));
     }
     text
 }
@@ -183,8 +158,7 @@ pub(crate) fn see_logs(
         | Readiness::NotInstalled
         | Readiness::NoInstance => &matched.injector.profile.service.namespace,
     };
-    let note = windows_note(pod);
-    format!("; see kubectl -n {place} get pods and the logs there{note}")
+    clause::see_logs(place) + windows_note(pod)
 }
 
 /// A container in the pod that makes the injector pass it by.
@@ -192,14 +166,4 @@ fn skipped_for<'p>(profile: &'p Profile, pod: &PodView<'_>) -> Option<&'p str> {
     let all = || pod.containers().iter().chain(pod.init_containers());
     let mut skips = profile.skips.iter().map(String::as_str);
     skips.find(|skip| all().any(|one| &*one.name == *skip))
-}
-
-fn wanted_with_place(set: &InjectedSet) -> String {
-    match &set.sidecar {
-        Some(name) => format!(
-            "container {name} (looked for in containers, and in initContainers with \
-             restartPolicy Always)"
-        ),
-        None => wanted(set),
-    }
 }

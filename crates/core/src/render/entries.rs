@@ -1,19 +1,19 @@
-//! Entries of a webhook configuration: the cells of several injectors laid over each other, so
+//! Entries of a webhook configuration: the partitions of several injectors laid over each other, so
 //! that a pod is in one entry at most.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use crate::condition::Expr;
 use crate::injector::Injector;
 
 use super::Note;
-use super::cells::{self, Cell, Cube, Domain, Match, Rules};
-use super::condition::Expr;
+use super::object::fnv;
+use super::partition::{self, Domain, LabelSet, Match, Partition, Rules};
 
-/// One entry: namespaces and which pods in them are sent.
+/// One entry: namespaces, and the pods in them that are sent.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// Which requirements it asks about: `linkerd-2.vault`.
-    pub(super) name: String,
+    pub(super) name: Name,
     /// Terms on the labels of the namespace.
     pub(super) selector: Vec<Match>,
     /// The injectors that it asks for, and for each the condition on the pod.
@@ -22,8 +22,21 @@ pub(super) struct Entry {
         not(test),
         expect(dead_code, reason = "tests ask which namespaces are meant")
     )]
-    pub(super) cube: Cube,
+    pub(super) labels: LabelSet,
 }
+
+/// The first part of an entry's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Name {
+    /// One injector is concerned: its name, and behind that a number if it has several entries.
+    One(String),
+    /// Several are: a number that stays the same as long as the entry asks for the same injectors in the
+    /// same namespaces.
+    Several(u64),
+}
+
+/// Numbers of entries are below this. There are at most some hundred entries.
+const NUMBERS: u64 = 10_000;
 
 impl Entry {
     /// The injectors that it asks for.
@@ -48,10 +61,10 @@ pub(super) struct Entries {
 /// How much is tried before the result is widened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Most entries for one hook: beyond these, namespaces are not told apart by some label.
+    /// Most entries for one hook. Beyond these, some labels do not tell namespaces apart.
     pub(super) entries: usize,
-    /// Most kinds of namespaces that are looked at for one injector, and most values of
-    /// annotations for each.
+    /// Most kinds of namespaces that are tried for one injector, and most values of annotations for
+    /// each.
     pub(super) tried: usize,
 }
 
@@ -63,46 +76,39 @@ impl Limits {
     };
 }
 
-/// Longest name of an entry, without what is put behind it.
-const LONGEST_NAME: usize = 200;
-
-/// The cells of one injector, and the labels by which they are not told apart.
+/// The partitions of one injector, and the labels that do not tell them apart.
 struct Part<'r> {
     rules: Rules<'r>,
     hidden: BTreeSet<&'r str>,
-    cells: Vec<Cell>,
+    partitions: Vec<Partition>,
 }
 
 /// The entries for these injectors. None for a pod that requires none of them.
 pub(super) fn of(injectors: &[&Injector], excluded: &[&str], limits: Limits) -> Entries {
-    let domain = cells::domain(injectors);
+    let domain = partition::domain(injectors);
     let mut parts: Vec<Part<'_>> = injectors
         .iter()
         .map(|injector| Part::new(Rules::new(injector, excluded, limits.tried), &domain))
         .collect();
     while count(&parts) > limits.entries && hide_one(&mut parts, &domain) {}
-    let notes = parts
-        .iter()
-        .filter(|part| !part.hidden.is_empty())
-        .map(|part| Note::Widened {
-            injector: part.rules.name().to_owned(),
-            labels: part
-                .hidden
-                .iter()
-                .map(|label| (*label).to_owned())
-                .collect(),
-        });
-    let notes = notes.collect();
-    let mut laid: Vec<Laid> = vec![Laid::default()];
+    let mut overlays = vec![Overlay::default()];
     for part in &parts {
-        laid = laid.iter().flat_map(|below| below.under(part)).collect();
+        overlays = overlays
+            .iter()
+            .flat_map(|below| below.under(part))
+            .collect();
     }
-    laid.retain(|one| one.expr() != Expr::FALSE);
-    let mut list: Vec<Entry> = laid.iter().map(|one| one.entry(&domain)).collect();
-    name_apart(&mut list);
+    let asking = overlays.into_iter().filter(|one| !one.asked_for.is_empty());
+    let mut names = BTreeSet::new();
+    // From the last: it is for namespaces that say most, so that users meet its name most often.
+    let mut list: Vec<Entry> = asking
+        .rev()
+        .map(|one| one.entry(&domain, &mut names))
+        .collect();
+    list.reverse();
     Entries {
         list,
-        notes,
+        notes: parts.iter().filter_map(Part::note).collect(),
         domain,
     }
 }
@@ -110,116 +116,101 @@ pub(super) fn of(injectors: &[&Injector], excluded: &[&str], limits: Limits) -> 
 impl<'r> Part<'r> {
     fn new(rules: Rules<'r>, domain: &Domain) -> Self {
         let mut hidden = BTreeSet::new();
-        let mut labels = rules.labels().rev();
-        while rules.is_too_large(domain, &hidden) {
-            let Some(label) = labels.next() else { break };
+        let labels: Vec<&str> = rules.labels().rev().collect();
+        for label in labels {
+            if !rules.is_too_large(domain, &hidden) {
+                break;
+            }
             hidden.insert(label);
         }
-        drop(labels);
-        let cells = rules.cells(domain, &hidden);
+        let partitions = rules.partitions(domain, &hidden);
         Self {
             rules,
             hidden,
-            cells,
+            partitions,
         }
+    }
+
+    /// The last label that tells namespaces apart, if one does.
+    fn last_label(&self) -> Option<&'r str> {
+        let mut labels = self.rules.labels().rev();
+        labels.find(|label| !self.hidden.contains(label))
+    }
+
+    fn note(&self) -> Option<Note> {
+        let labels = self.hidden.iter().map(|label| (*label).to_owned());
+        (!self.hidden.is_empty()).then(|| Note::Widened {
+            injector: self.rules.name().to_owned(),
+            labels: labels.collect(),
+        })
     }
 }
 
 fn count(parts: &[Part<'_>]) -> usize {
-    parts
-        .iter()
-        .map(|part| part.cells.len())
-        .fold(1, usize::saturating_mul)
+    let partitions = parts.iter().map(|part| part.partitions.len());
+    partitions.fold(1, usize::saturating_mul)
 }
 
-/// Numbers entries that ask about the same requirements in different namespaces.
-fn name_apart(entries: &mut [Entry]) {
-    let mut seen: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for entry in entries.iter() {
-        seen.entry(entry.name.clone()).or_default().0 += 1;
-    }
-    for entry in entries {
-        let Some((count, number)) = seen.get_mut(&entry.name) else {
-            continue;
-        };
-        *number += 1;
-        if *count > 1 {
-            entry.name = format!("{}.part-{number}", entry.name);
-        }
-    }
-}
-
-/// Stops telling namespaces apart by the last label of the injector with most cells (of those,
-/// the last in the configuration). False if nothing is left.
+/// Stops telling namespaces apart by the last label of the injector with most partitions (of those,
+/// the last in the configuration). False if none is left.
 fn hide_one(parts: &mut [Part<'_>], domain: &Domain) -> bool {
-    let can = |part: &&mut Part<'_>| part.rules.labels().any(|l| !part.hidden.contains(l));
-    let Some(part) = parts
-        .iter_mut()
-        .filter(can)
-        .max_by_key(|part| part.cells.len())
-    else {
+    let can = parts.iter_mut().filter(|part| part.last_label().is_some());
+    let Some(part) = can.max_by_key(|part| part.partitions.len()) else {
         return false;
     };
-    let label = part
-        .rules
-        .labels()
-        .rev()
-        .find(|label| !part.hidden.contains(label));
-    part.hidden.extend(label);
-    part.cells = part.rules.cells(domain, &part.hidden);
+    part.hidden.extend(part.last_label());
+    part.partitions = part.rules.partitions(domain, &part.hidden);
     true
 }
 
-/// Cells of several injectors over each other.
+/// Partitions of several injectors over each other.
 #[derive(Debug, Clone, Default)]
-struct Laid {
-    cube: Cube,
-    names: Vec<String>,
+struct Overlay {
+    labels: LabelSet,
     asked_for: Vec<(String, Expr)>,
 }
 
-impl Laid {
+impl Overlay {
     fn under<'p>(&'p self, part: &'p Part<'_>) -> impl Iterator<Item = Self> + 'p {
-        let asks = |cell: &Cell| cell.expr != Expr::FALSE;
-        let several = part.cells.iter().filter(|cell| asks(cell)).count() > 1;
-        let mut numbers = 1..;
-        part.cells.iter().filter_map(move |cell| {
-            let number = if asks(cell) { numbers.next() } else { None };
-            let mut laid = Self {
-                cube: cells::both(&self.cube, &cell.cube)?,
-                names: self.names.clone(),
+        part.partitions.iter().filter_map(|partition| {
+            let mut overlay = Self {
+                labels: partition::both(&self.labels, &partition.labels)?,
                 asked_for: self.asked_for.clone(),
             };
-            if let Some(number) = number {
-                let name = part.rules.name();
-                let name = if several {
-                    format!("{name}-{number}")
-                } else {
-                    name.to_owned()
-                };
-                laid.names.push(name);
+            if partition.expr != Expr::FALSE {
                 let injector = part.rules.name().to_owned();
-                laid.asked_for.push((injector, cell.expr.clone()));
+                overlay.asked_for.push((injector, partition.expr.clone()));
             }
-            Some(laid)
+            Some(overlay)
         })
     }
 
-    fn expr(&self) -> Expr {
-        Expr::any(self.asked_for.iter().map(|(_, expr)| expr.clone()))
-    }
-
-    fn entry(&self, domain: &Domain) -> Entry {
-        let name = self.names.join(".");
+    /// The entry, with a name that is not among `names` yet.
+    fn entry(self, domain: &Domain, names: &mut BTreeSet<Name>) -> Entry {
+        let selector = partition::matches(&self.labels, domain);
+        let injectors: Vec<&str> = self
+            .asked_for
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let terms = selector
+            .iter()
+            .map(|t| format!("{} {} {:?}", t.label, t.operator, t.values));
+        let meaning = injectors.iter().map(|name| (*name).to_owned()).chain(terms);
+        let hash = fnv(&meaning.collect::<Vec<_>>().join("\n"));
+        let name = |attempt: u64| match injectors.as_slice() {
+            [one] if attempt == 0 => Name::One((*one).to_owned()),
+            [one] => Name::One(format!("{one}-{}", attempt + 1)),
+            _ => Name::Several(hash.wrapping_add(attempt) % NUMBERS),
+        };
+        let mut attempts = (0..).map(name);
+        let free = attempts.find(|name| names.insert(name.clone()));
         Entry {
-            name: if name.len() > LONGEST_NAME {
-                "several".to_owned()
-            } else {
-                name
-            },
-            selector: cells::matches(&self.cube, domain),
-            asked_for: self.asked_for.clone(),
-            cube: self.cube.clone(),
+            // The range has no end.
+            name: free.unwrap_or(Name::Several(hash)),
+            selector,
+            asked_for: self.asked_for,
+            labels: self.labels,
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Pods that nobody asks about, as conditions: those of `decision::exemption`.
+//! Pods that meshgate never looks at, as conditions: those of `decision::exemption`.
 
 use serde_json::{Value, json};
 
-/// Name and expression. Bound to who asks where anybody could write the mark (case 35).
+/// Name and expression. Every user can write the annotation of a mirror pod, so that exemption is bound to
+/// the user (case 35).
 const EXEMPTIONS: [(&str, &str); 3] = [
     (
         "not-a-mirror-pod",

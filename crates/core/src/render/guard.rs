@@ -1,61 +1,55 @@
 //! The guard: a policy in the API server against accidents with the registration.
 //!
-//! A fence, not a wall: policies and bindings are exempt from admission themselves, and whoever
-//! may write the annotation gets through. RBAC is the wall.
+//! A fence, not a wall: the API server admits changes of policies and bindings without asking any policy,
+//! and an administrator who may write the annotation passes. RBAC is the wall.
 
 use serde_json::{Value, json};
 
-use super::condition::cel;
-use super::{BREAK_GLASS, CONFIGURATION, GUARD, MIRROR, Settings, metadata};
+use crate::condition::cel;
+use crate::names::{BREAK_GLASS, CONFIGURATION, GUARD, MIRROR};
 
-/// Who else may change it: what removes it when its owner is deleted.
+use super::{Settings, object};
+
+/// The account that removes the registration when its owner is deleted.
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
 /// The policy and its binding.
-pub fn objects(settings: &Settings) -> Vec<Value> {
-    vec![
-        policy(settings),
-        super::policy::binding(GUARD, &["Deny"], settings),
+pub(super) fn objects(settings: &Settings) -> [Value; 2] {
+    let webhooks = [
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    ];
+    let spec = json!({
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "resourceRules": [{
+                "apiGroups": ["admissionregistration.k8s.io"],
+                "apiVersions": ["v1"],
+                "operations": ["UPDATE", "DELETE"],
+                "resources": webhooks,
+                "scope": "Cluster",
+            }],
+        },
+        "matchConditions": conditions(settings),
+        "variables": [{"name": "isSuspended", "expression": is_suspended()}],
+        "validations": [{
+            "expression": "variables.isSuspended",
+            "message": format!("it takes the annotation {BREAK_GLASS} with who and why"),
+            "messageExpression": message(),
+            "reason": "Forbidden",
+        }],
+        // So that the audit log has who and why.
+        "auditAnnotations": [{"key": "break-glass", "valueExpression": who_and_why()}],
+    });
+    [
+        object::policy("ValidatingAdmissionPolicy", GUARD, spec, settings),
+        object::validating_binding(GUARD, &["Deny"], settings),
     ]
 }
 
-fn policy(settings: &Settings) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(GUARD, settings),
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
-                "objectSelector": {},
-                "resourceRules": [{
-                    "apiGroups": ["admissionregistration.k8s.io"],
-                    "apiVersions": ["v1"],
-                    "operations": ["UPDATE", "DELETE"],
-                    "resources": [
-                        "mutatingwebhookconfigurations",
-                        "validatingwebhookconfigurations",
-                    ],
-                    "scope": "Cluster",
-                }],
-            },
-            "matchConditions": conditions(settings),
-            "variables": [{"name": "glassIsBroken", "expression": glass_is_broken()}],
-            "validations": [{
-                "expression": "variables.glassIsBroken",
-                "message": format!("it takes the annotation {BREAK_GLASS} with who and why"),
-                "messageExpression": message(),
-                "reason": "Forbidden",
-            }],
-            // Whoever broke the glass, the audit log says so.
-            "auditAnnotations": [{"key": "break-glass", "valueExpression": who_and_why()}],
-        },
-    })
-}
-
-/// Which changes it looks at.
+/// The changes that it looks at.
 fn conditions(settings: &Settings) -> Value {
     let names = [CONFIGURATION, MIRROR].map(str::to_owned);
     let mut passing = vec![COLLECTOR.to_owned()];
@@ -65,7 +59,7 @@ fn conditions(settings: &Settings) -> Value {
         {"name": "ours", "expression": format!("oldObject.metadata.name in {}", cel::texts(&names))},
         {"name": "somebody-else", "expression": format!("!(request.userInfo.username in {passing})")},
         {
-            // Labels and annotations are free for all; the owner is what removes it in the end.
+            // Everyone may change labels and annotations, but not the owner, which removes it in the end.
             "name": "more-than-labels-and-annotations",
             "expression": "request.operation == 'DELETE' || object.?webhooks != oldObject.?webhooks || \
                 object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences",
@@ -73,14 +67,8 @@ fn conditions(settings: &Settings) -> Value {
     ])
 }
 
-/// Whether the text of the annotation breaks the glass: two words at least, who and why. A word ends
-/// with ASCII white space, as in the expression of the guard.
-pub fn is_broken(note: &str) -> bool {
-    note.split_ascii_whitespace().nth(1).is_some()
-}
-
-/// [`is_broken`] as CEL, of the object as it was or as it is to be.
-fn glass_is_broken() -> String {
+/// [`note::suspends`](crate::break_glass::note::suspends) as CEL, of the object before or after the change.
+fn is_suspended() -> String {
     let says = format!(
         ".metadata.?annotations[?{}].orValue('').matches('\\\\S\\\\s+\\\\S')",
         cel::text(BREAK_GLASS)
@@ -109,27 +97,4 @@ fn who_and_why() -> String {
          string(object.metadata.annotations[{key}]) : \
          string(oldObject.metadata.?annotations[?{key}].orValue(''))"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_broken;
-
-    /// The same texts are put to the guard of an API server (`registration::keeping`).
-    #[test]
-    fn glass_is_broken_by_two_words() {
-        for (note, expected) in [
-            ("", false),
-            (" ", false),
-            ("x", false),
-            (" x ", false),
-            ("x\u{a0}y", false),
-            ("x y", true),
-            ("x\ty", true),
-            ("x\ny", true),
-            ("jane: the mesh is being replaced", true),
-        ] {
-            assert_eq!(is_broken(note), expected, "{note:?}");
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! The mirror: one label on namespaces per injector that their annotations can require.
 //!
-//! A selector cannot look at annotations. A label that always agrees with them can be selected
-//! on, and is kept so by a policy in the API server, by a webhook, and by a controller that
-//! repairs what slips past: all three by [`wanted`].
+//! A selector cannot look at annotations, but at a label that always agrees with them. A policy in the
+//! API server or a webhook keeps it so, and a controller repairs what slips past: all three by
+//! [`wanted`].
 
 use serde_json::{Value, json};
 
@@ -11,11 +11,13 @@ use crate::injector::rule::Outcome;
 use crate::injector::rule::{Place, Rule, Term};
 use crate::injector::{Injector, Injectors};
 
-use super::condition::Expr;
-use super::condition::cel::{self, Scope};
-use super::condition::chain::{Chain, Choice};
-use super::webhooks::{NAMESPACE_NAME, client_config};
-use super::{MIRROR, MirrorForm, Settings, excluded, in_force, metadata, path, webhooks_metadata};
+use crate::condition::Expr;
+use crate::condition::cel::{self, Scope};
+use crate::condition::chain::{Chain, Choice};
+use crate::names::{MIRROR, NAMESPACE_NAME, path};
+
+use super::object::{self, Webhook};
+use super::{MirrorForm, Settings, excluded, proof};
 
 /// How every mirrored label begins.
 pub const LABEL_PREFIX: &str = "meshgate.io/requires.";
@@ -94,43 +96,40 @@ pub fn changes<'a>(
         .filter(|injector| wanted(injector, namespace, &annotation, injectors))
         .map(label)
         .collect();
-    let missing = wanted
-        .iter()
-        .filter(|label| !there.contains(&label.as_str()));
+    let change = |label: &str, add| Change {
+        label: label.to_owned(),
+        add,
+    };
+    let missing = wanted.iter().map(String::as_str);
+    let missing = missing.filter(|label| !there.contains(label));
     let stale = there
         .iter()
         .filter(|key| !wanted.iter().any(|label| label == *key));
     let mut changes: Vec<Change> = missing
-        .map(|label| Change {
-            label: label.clone(),
-            add: true,
-        })
-        .chain(stale.map(|key| Change {
-            label: (*key).to_owned(),
-            add: false,
-        }))
+        .map(|label| change(label, true))
+        .chain(stale.map(|label| change(label, false)))
         .collect();
     changes.sort_by(|a, b| a.label.cmp(&b.label));
     changes
 }
 
-/// The objects of the mirror, and what proves that it is in force where it is a policy: none if no
-/// injector needs it.
+/// The objects of the mirror, and its proof where it is a policy. None if no injector needs it.
 pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
     if !injectors.iter().any(is_needed) {
         return Vec::new();
     }
     match settings.mirror {
         MirrorForm::Policy => {
-            let mirror = [policy(injectors, settings), binding(MIRROR, settings)];
-            let proof = in_force::of_mirror(&mirror, settings);
+            let binding = object::mutating_binding(MIRROR, settings);
+            let mirror = [policy(injectors, settings), binding];
+            let proof = proof::of_mirror(&mirror, settings);
             mirror.into_iter().chain(proof).collect()
         }
         MirrorForm::Webhook => vec![webhook(injectors, settings)],
     }
 }
 
-/// What needs a label, with the label and the condition under which it is wanted.
+/// The labels that injectors need, each with the condition under which it is wanted.
 fn labels(injectors: &Injectors) -> impl Iterator<Item = (String, Expr)> {
     let needing = injectors.iter().filter(|injector| is_needed(injector));
     needing.map(|injector| (label(injector), wanted_expr(injector)))
@@ -145,13 +144,8 @@ pub(super) fn wanted_expr(injector: &Injector) -> Expr {
     let mut choice = Choice::default();
     choice.add(vec![chain]);
     let profile = &injector.profile;
-    let own = std::iter::once(profile.service.namespace.as_str());
-    let never = profile
-        .namespaces
-        .except
-        .iter()
-        .map(String::as_str)
-        .chain(own);
+    let except = profile.namespaces.except.iter().map(String::as_str);
+    let never = except.chain([profile.service.namespace.as_str()]);
     let only = profile.namespaces.only.iter();
     let scope = only.map(|names| Expr::namespace(names.iter().map(String::as_str)));
     let asks = choice.expr(&coverage::samples_of(rules().flat_map(annotation_terms)));
@@ -176,11 +170,14 @@ fn disagreement(injectors: &Injectors) -> String {
 const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
 
 /// The conditions under which a namespace is touched.
-fn conditions(injectors: &Injectors) -> Value {
-    json!([
-        {"name": "not-being-deleted", "expression": NOT_BEING_DELETED},
-        {"name": "labels-disagree-with-annotations", "expression": disagreement(injectors)},
-    ])
+fn conditions(injectors: &Injectors) -> Vec<Value> {
+    vec![
+        json!({"name": "not-being-deleted", "expression": NOT_BEING_DELETED}),
+        json!({
+            "name": "labels-disagree-with-annotations",
+            "expression": disagreement(injectors),
+        }),
+    ]
 }
 
 /// With the subresources, as an annotation can be written through these as well.
@@ -210,23 +207,18 @@ fn policy(injectors: &Injectors, settings: &Settings) -> Value {
             |expression| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}),
         )
         .collect();
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": metadata(MIRROR, settings),
-        "spec": {
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "IfNeeded",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": selector(injectors, settings),
-                "objectSelector": {},
-                "resourceRules": rules(),
-            },
-            "matchConditions": conditions(injectors),
-            "mutations": mutations,
+    let spec = json!({
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": selector(injectors, settings),
+            "objectSelector": {},
+            "resourceRules": rules(),
         },
-    })
+        "matchConditions": conditions(injectors),
+        "mutations": mutations,
+    });
+    object::policy("MutatingAdmissionPolicy", MIRROR, spec, settings)
 }
 
 /// Adds the label where it is wanted; the map of labels first, if there is none.
@@ -250,38 +242,21 @@ fn remove(label: &str, wanted: &Expr) -> String {
     )
 }
 
-/// A binding of the mutating policy of the same name.
-pub(super) fn binding(name: &str, settings: &Settings) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": metadata(name, settings),
-        "spec": {"policyName": name, "matchResources": super::policy::everywhere()},
-    })
-}
-
 /// The same as a webhook, for clusters without such policies: in a configuration of its own, so
-/// that it can be there before the pods' entries are.
+/// that it can be there before the entries for pods are.
 fn webhook(injectors: &Injectors, settings: &Settings) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": webhooks_metadata(MIRROR, settings),
-        "webhooks": [{
-            "name": MIRROR,
-            "clientConfig": client_config(path::NAMESPACES, settings),
-            "rules": rules(),
-            "namespaceSelector": selector(injectors, settings),
-            "objectSelector": {},
-            "matchConditions": conditions(injectors),
-            "failurePolicy": settings.failure_policy.as_str(),
-            "matchPolicy": "Equivalent",
-            "reinvocationPolicy": "IfNeeded",
-            "sideEffects": "None",
-            "timeoutSeconds": settings.failure_policy.timeout_seconds(),
-            "admissionReviewVersions": ["v1"],
-        }],
-    })
+    let webhook = Webhook {
+        name: MIRROR.to_owned(),
+        path: path::NAMESPACES,
+        rules: rules(),
+        namespace_selector: selector(injectors, settings),
+        object_selector: json!({}),
+        conditions: conditions(injectors),
+        failure_policy: settings.failure_policy,
+        reinvocation: Some("IfNeeded"),
+    };
+    let webhooks = vec![webhook.object(settings)];
+    object::configuration("MutatingWebhookConfiguration", MIRROR, webhooks, settings)
 }
 
 fn annotation_terms(rule: &Rule) -> impl Iterator<Item = &Term> {

@@ -1,198 +1,161 @@
 //! The webhook configurations: which pods are sent to gate and check, and how.
 //!
-//! Injectors in mode `warn` have entries of their own that never block, so that those that
-//! enforce stay as few; a pod that requires injectors of both modes is sent twice.
+//! Injectors in mode `warn` have entries of their own that never block, so that the entries that enforce
+//! stay few. A pod that requires injectors of both modes is sent twice.
 
-use base64::Engine;
 use serde_json::{Value, json};
 
+use crate::condition::cel::Scope;
 use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
+use crate::names::{ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REQUIRED, path};
 
-use super::condition::cel::Scope;
-use super::entries::{self, Entry, Limits};
-use super::exemptions;
-use super::{ASKED_FOR, CONFIGURATION, Client, Enforcement, FailurePolicy, Rendered, Settings};
-use super::{REACH_ENTRY, REACH_LABEL, REQUIRED, excluded, path, reach, webhooks_metadata};
-
-/// The label that the API server itself keeps on every namespace.
-pub(super) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+use super::entries::{self, Entries, Entry, Limits, Name};
+use super::object::{self, Webhook};
+use super::{Enforcement, FailurePolicy, Rendered, Settings, excluded, exemptions, proof};
 
 /// Gate or check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hook {
-    Gate,
-    Check,
+struct Hook {
+    word: &'static str,
+    kind: &'static str,
+    path: &'static str,
+    reinvocation: Option<&'static str>,
 }
 
+const GATE: Hook = Hook {
+    word: "gate",
+    kind: "MutatingWebhookConfiguration",
+    path: path::GATE,
+    reinvocation: Some("Never"),
+};
+
+const CHECK: Hook = Hook {
+    word: "check",
+    kind: "ValidatingWebhookConfiguration",
+    path: path::CHECK,
+    reinvocation: None,
+};
+
 impl Hook {
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Gate => "MutatingWebhookConfiguration",
-            Self::Check => "ValidatingWebhookConfiguration",
+    /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
+    fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
+        let word = self.word;
+        let warn = if mode == Mode::Warn { ".warn" } else { "" };
+        match &entry.name {
+            Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
+            Name::Several(number) => format!("{word}-{number}{warn}{ENTRIES}"),
         }
     }
+}
 
-    fn path(self) -> &'static str {
-        match self {
-            Self::Gate => path::GATE,
-            Self::Check => path::CHECK,
-        }
-    }
-
-    /// How names of entries end.
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Gate => "gate.meshgate.io",
-            Self::Check => "check.meshgate.io",
-        }
-    }
+/// Whether an API server that quotes this text speaks of an entry that asks gate or check about pods.
+pub fn names_pod_entry(text: &str) -> bool {
+    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)));
+    words.any(|word| {
+        let mut labels = word.strip_suffix(ENTRIES).unwrap_or_default().split('.');
+        labels.any(|label| {
+            let hook = label.split_once('-').map_or(label, |(hook, _)| hook);
+            [GATE, CHECK].iter().any(|own| own.word == hook)
+        })
+    })
 }
 
 /// The configurations for pods: the mutating one, and the validating one unless a policy is the
 /// check. Both have the same selectors and conditions.
 pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     let excluded = excluded(injectors, settings);
-    let in_mode = |mode: Mode| -> Vec<&Injector> {
-        injectors
+    let [enforced, warned] = [Mode::Enforce, Mode::Warn].map(|mode| {
+        let in_mode: Vec<&Injector> = injectors
             .iter()
             .filter(|injector| injector.profile.mode == mode)
-            .collect()
+            .collect();
+        entries::of(&in_mode, &excluded, Limits::USUAL)
+    });
+    let pods = Pods {
+        enforced,
+        warned,
+        excluded,
+        settings,
     };
-    let enforced = entries::of(&in_mode(Mode::Enforce), &excluded, Limits::USUAL);
-    let warned = entries::of(&in_mode(Mode::Warn), &excluded, Limits::USUAL);
-    let hook = |hook: Hook| -> Vec<Value> {
-        let webhook = |entry: &Entry, mode| webhook(entry, hook, mode, &excluded, settings);
-        let enforced = enforced
-            .list
-            .iter()
-            .map(|entry| webhook(entry, Mode::Enforce));
-        let warned = warned.list.iter().map(|entry| webhook(entry, Mode::Warn));
-        enforced.chain(warned).collect()
-    };
-    let asked_for = |hook: Hook| -> Value {
-        let name = |entry: &Entry, mode| name(entry, hook, mode);
-        let enforced = enforced.list.iter().map(|one| (one, Mode::Enforce));
-        let all = enforced.chain(warned.list.iter().map(|one| (one, Mode::Warn)));
-        let all = all.map(|(one, mode)| (name(one, mode), json!(one.injectors())));
-        Value::Object(all.collect())
-    };
-    let mut gate = hook(Hook::Gate);
-    gate.push(reach_entry(settings));
-    let mut objects = vec![configuration(Hook::Gate, &gate, settings)];
+    let mut objects = vec![pods.configuration(&GATE)];
     if settings.enforcement == Enforcement::Webhook {
-        objects.push(configuration(Hook::Check, &hook(Hook::Check), settings));
+        objects.push(pods.configuration(&CHECK));
     }
-    for (object, hook) in objects.iter_mut().zip([Hook::Gate, Hook::Check]) {
-        object["metadata"]["annotations"][ASKED_FOR] = json!(asked_for(hook).to_string());
-    }
+    let Pods {
+        enforced, warned, ..
+    } = pods;
     Rendered {
         objects,
-        notes: enforced.notes.into_iter().chain(warned.notes).collect(),
+        notes: [enforced.notes, warned.notes].concat(),
     }
 }
 
-fn configuration(hook: Hook, webhooks: &[Value], settings: &Settings) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": hook.kind(),
-        "metadata": webhooks_metadata(CONFIGURATION, settings),
-        "webhooks": webhooks,
-    })
+/// What both configurations are made of.
+struct Pods<'s> {
+    enforced: Entries,
+    warned: Entries,
+    excluded: Vec<&'s str>,
+    settings: &'s Settings,
 }
 
-fn name(entry: &Entry, hook: Hook, mode: Mode) -> String {
-    let infix = if mode == Mode::Warn { "warn." } else { "" };
-    format!("{}.{infix}{}", entry.name, hook.suffix())
-}
-
-/// One webhook with every field that the API server would fill in (case 79).
-fn webhook(entry: &Entry, hook: Hook, mode: Mode, excluded: &[&str], settings: &Settings) -> Value {
-    let is_policy = settings.enforcement == Enforcement::Policy;
-    let failure_policy = if is_policy || mode == Mode::Warn {
-        FailurePolicy::Ignore
-    } else {
-        settings.failure_policy
-    };
-    let mut conditions = exemptions::conditions();
-    let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
-    let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
-    conditions.push(json!({"name": REQUIRED, "expression": required}));
-    let mut webhook = json!({
-        "name": name(entry, hook, mode),
-        "clientConfig": client_config(hook.path(), settings),
-        "rules": [rule("pods")],
-        "namespaceSelector": selector(entry, excluded),
-        "objectSelector": {},
-        "matchConditions": conditions,
-        "failurePolicy": failure_policy.as_str(),
-        "matchPolicy": "Equivalent",
-        "sideEffects": "None",
-        "timeoutSeconds": failure_policy.timeout_seconds(),
-        "admissionReviewVersions": ["v1"],
-    });
-    if hook == Hook::Gate {
-        webhook["reinvocationPolicy"] = json!("Never");
+impl Pods<'_> {
+    fn entries(&self) -> impl Iterator<Item = (&Entry, Mode)> {
+        let enforced = self.enforced.list.iter().map(|one| (one, Mode::Enforce));
+        enforced.chain(self.warned.list.iter().map(|one| (one, Mode::Warn)))
     }
-    webhook
-}
 
-/// CREATE of one namespaced kind.
-pub(super) fn rule(resource: &str) -> Value {
-    json!({
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": [resource],
-        "scope": "Namespaced",
-    })
-}
-
-fn selector(entry: &Entry, excluded: &[&str]) -> Value {
-    let mut terms = vec![json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": excluded})];
-    for term in &entry.selector {
-        let mut value = json!({"key": term.label, "operator": term.operator});
-        if !term.values.is_empty() {
-            value["values"] = json!(term.values);
+    fn configuration(&self, hook: &Hook) -> Value {
+        let entries = self.entries();
+        let mut webhooks: Vec<Value> = entries
+            .map(|(entry, mode)| self.webhook(entry, hook, mode))
+            .collect();
+        if hook.word == GATE.word {
+            webhooks.push(proof::reach_entry(self.settings));
         }
-        terms.push(value);
+        let mut object = object::configuration(hook.kind, CONFIGURATION, webhooks, self.settings);
+        let asked_for = self
+            .entries()
+            .map(|(one, mode)| (hook.entry_name(one, mode), json!(one.injectors())));
+        let asked_for = Value::Object(asked_for.collect());
+        object["metadata"]["annotations"] = json!({ASKED_FOR: asked_for.to_string()});
+        object
     }
-    json!({"matchExpressions": terms})
-}
 
-/// Met by a dry run of ours alone; fails closed, so that an API server that does not reach us says
-/// so.
-fn reach_entry(settings: &Settings) -> Value {
-    json!({
-        "name": REACH_ENTRY,
-        "clientConfig": client_config(&reach::entry_path(settings), settings),
-        "rules": [rule("configmaps")],
-        "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}},
-        "objectSelector": {"matchExpressions": [{"key": REACH_LABEL, "operator": "Exists"}]},
-        "failurePolicy": FailurePolicy::Fail.as_str(),
-        "matchPolicy": "Equivalent",
-        "reinvocationPolicy": "Never",
-        "sideEffects": "None",
-        "timeoutSeconds": FailurePolicy::Fail.timeout_seconds(),
-        "admissionReviewVersions": ["v1"],
-    })
-}
-
-/// How the API server calls one of our endpoints.
-pub fn client_config(at: &str, settings: &Settings) -> Value {
-    let mut config = match &settings.client {
-        Client::Url(base) => json!({"url": format!("{}{at}", base.trim_end_matches('/'))}),
-        Client::Service {
-            namespace,
-            name,
-            port,
-        } => json!({
-            "service": {"namespace": namespace, "name": name, "port": port, "path": at},
-        }),
-    };
-    if let Some(pem) = &settings.ca_bundle {
-        let encoded = base64::engine::general_purpose::STANDARD.encode(pem);
-        config["caBundle"] = json!(encoded);
+    fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
+        let is_policy = self.settings.enforcement == Enforcement::Policy;
+        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
+        let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
+        let mut conditions = exemptions::conditions();
+        conditions.push(json!({"name": REQUIRED, "expression": required}));
+        let webhook = Webhook {
+            name: hook.entry_name(entry, mode),
+            path: hook.path,
+            rules: object::creates("pods"),
+            namespace_selector: self.selector(entry),
+            object_selector: json!({}),
+            conditions,
+            failure_policy: if is_policy || mode == Mode::Warn {
+                FailurePolicy::Ignore
+            } else {
+                self.settings.failure_policy
+            },
+            reinvocation: hook.reinvocation,
+        };
+        webhook.object(self.settings)
     }
-    config
+
+    fn selector(&self, entry: &Entry) -> Value {
+        let never = json!({
+            "key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded,
+        });
+        let terms = entry.selector.iter().map(|term| {
+            let mut value = json!({"key": term.label, "operator": term.operator});
+            if !term.values.is_empty() {
+                value["values"] = json!(term.values);
+            }
+            value
+        });
+        let all: Vec<Value> = [never].into_iter().chain(terms).collect();
+        json!({"matchExpressions": all})
+    }
 }

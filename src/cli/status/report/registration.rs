@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshgate_core::glass::{self, Note};
-use meshgate_core::render::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, REACH_ENTRY, policy};
+use meshgate_core::break_glass::{self, Note};
+use meshgate_core::render::{
+    ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES, REACH_ENTRY,
+};
 use serde_json::Value;
 
 use crate::kube_api::kind::{Id, Kind};
@@ -18,7 +20,7 @@ pub(super) fn suspensions(seen: &Observed) -> Vec<Row> {
     let objects = seen.registration.as_ref().unwrap_or(&seen.breakable);
     let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
     for object in objects {
-        let (Some(note), Some(id)) = (glass::of(object), Id::of(object)) else {
+        let (Some(note), Some(id)) = (break_glass::of(object), Id::of(object)) else {
             continue;
         };
         match notes.iter_mut().find(|(own, _)| *own == note) {
@@ -96,7 +98,7 @@ struct Enforcers<'o> {
 impl<'o> Enforcers<'o> {
     fn of(objects: &'o [Value]) -> Self {
         let is_check =
-            |id: Id| id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(policy::SUFFIX);
+            |id: Id| id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(POLICIES);
         let bindings = objects.iter();
         Self {
             gate: find(objects, Kind::MutatingWebhooks, CONFIGURATION),
@@ -138,7 +140,7 @@ impl<'o> Enforcers<'o> {
         let entries = configurations.flat_map(|one| one["webhooks"].as_array());
         let entries = entries.flatten().filter(|one| is_to_enforce(one));
         let entries: Vec<&Value> = entries.collect();
-        let fails = |one: &&&Value| one["failurePolicy"] == "Fail" && !glass::is_off(one);
+        let fails = |one: &&&Value| one["failurePolicy"] == "Fail" && !break_glass::is_off(one);
         let armed = entries.iter().filter(fails).count();
         let webhooks = format!("{armed} of {} entries armed", entries.len());
         if armed < entries.len() {

@@ -194,10 +194,11 @@ fn a_replica_that_could_not_even_be_made_is_a_finding() {
 #[test]
 fn suspended_enforcement_is_reported_first() {
     let mut seen = fine();
-    let note = meshgate_core::glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
+    let note =
+        meshgate_core::break_glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
     for object in seen.registration.as_mut().unwrap() {
         if object["webhooks"].is_array() {
-            let patch = meshgate_core::glass::open::configuration(object, &note)
+            let patch = meshgate_core::break_glass::suspend::configuration(object, &note)
                 .patch
                 .unwrap();
             json_patch::merge(object, &patch);

@@ -22,9 +22,9 @@ mod on_hold;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::glass;
+use crate::break_glass;
 use crate::kube_api::kind::{Id, Kind, in_order};
-use crate::render::{CONFIGURATION, GUARD, MIRROR, OWNER, in_force, policy};
+use crate::render::{CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, POLICIES};
 
 use super::foreign_conditions::{self, contains};
 use super::observed::{InstallNamespace, Object, Observed, Replicas};
@@ -228,7 +228,7 @@ impl Given<'_> {
         let suspended = self.observed.suspended();
         let over = suspended.filter(move |(_, note)| note.is_over(self.progress.now));
         over.filter_map(|(live, _)| {
-            let patch = glass::close::close(&live.to_value())?;
+            let patch = break_glass::resume::resume(&live.to_value())?;
             let id = live.id.clone();
             Some(Action::Resume { id, patch })
         })
@@ -276,7 +276,7 @@ impl Given<'_> {
             (Kind::ClusterRole, _) => return true,
             // Policies read the annotations of namespaces, and need no replica to be reached.
             (_, name) if comes_first(id) && name != GUARD => !self.is_switched_off(id),
-            (_, MIRROR | in_force::MIRROR_NAME) => true,
+            (_, MIRROR | MIRROR_PROOF) => true,
             (_, CONFIGURATION) => is_labelled && !self.lacks(MIRROR),
             // The guard.
             _ => is_labelled && !self.lacks(CONFIGURATION),
@@ -289,7 +289,7 @@ impl Given<'_> {
         let gate = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
         let gate = self.observed.objects.get(&gate);
         let note = gate.and_then(|gate| gate.note.as_ref());
-        let injector = id.name.strip_suffix(policy::SUFFIX);
+        let injector = id.name.strip_suffix(POLICIES);
         let (Some(note), Some(injector)) = (note, injector) else {
             return false;
         };
@@ -335,7 +335,7 @@ impl Given<'_> {
 
 /// Whether an object is written before the webhooks are given up.
 fn comes_first(id: &Id) -> bool {
-    let is_guard = id.name == GUARD || id.name == in_force::NAME;
+    let is_guard = id.name == GUARD || id.name == CHECK_PROOF;
     id.kind == Kind::ClusterRole || proof::is_check(id) || is_guard
 }
 

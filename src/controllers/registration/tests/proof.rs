@@ -8,7 +8,9 @@ use crate::controllers::registration::entries;
 use crate::controllers::registration::observed::{Object, Observed};
 use crate::controllers::registration::proof::*;
 use crate::kube_api::kind::Id;
-use crate::render::{self, BREAK_GLASS, Client, MirrorForm, Settings, in_force, mirror, reach};
+use crate::render::{
+    self, BREAK_GLASS, CHECK_PROOF, Client, MIRROR_PROOF, MirrorForm, Settings, mirror, proof,
+};
 
 fn annotated(key: &str, value: &str) -> Answer {
     Ok([(key.to_owned(), value.to_owned())].into())
@@ -26,13 +28,9 @@ fn wanting(proof: &str) -> Proof {
 
 #[test]
 fn each_subject_is_proved_by_its_own_answer_alone() {
-    let by_policy = refused(&format!(
-        "{} says {}",
-        in_force::NAME,
-        in_force::refusal("p")
-    ));
-    let by_mirror = annotated(in_force::PROOF, "p");
-    let by_replica = annotated(reach::ANNOTATION, "p");
+    let by_policy = refused(&format!("{} says {}", CHECK_PROOF, proof::refusal("p")));
+    let by_mirror = annotated(proof::PROOF, "p");
+    let by_replica = annotated(proof::REACHED, "p");
     let right = [
         (Subject::Check, &by_policy),
         (Subject::Mirror, &by_mirror),
@@ -46,7 +44,10 @@ fn each_subject_is_proved_by_its_own_answer_alone() {
         );
         let mut other = wanting("q");
         assert!(!other.answered(subject, answer.clone(), now), "{subject:?}");
-        assert_eq!(other.failure(), Some(&Unproved::NotYet(subject.row().what)));
+        assert_eq!(
+            other.failure(),
+            Some(&Unproved::NotYet(words(subject).what))
+        );
         for (_, wrong) in right.iter().filter(|(one, _)| *one != subject) {
             let mut one = wanting("p");
             assert!(
@@ -100,14 +101,14 @@ fn pauses_grow_and_news_is_told_once() {
     assert!(failed(&mut proofs, refused("EOF"), later).is_some());
     // Another address is tried at once, and what was proved stays so until it is.
     let proof = proofs.of_mut(reach);
-    assert!(proof.answered(reach, annotated(reach::ANNOTATION, "a"), now));
+    assert!(proof.answered(reach, annotated(proof::REACHED, "a"), now));
     proof.turn_to(Some("b".to_owned()), true);
     assert!(proof.due(now) == Some(now) && !proof.is_proved());
     assert!(!proof.answered(reach, refused("EOF"), now));
     proof.turn_to(Some("a".to_owned()), true);
     assert!(proof.is_proved());
     proof.turn_to(Some("b".to_owned()), true);
-    assert!(proof.answered(reach, annotated(reach::ANNOTATION, "b"), now));
+    assert!(proof.answered(reach, annotated(proof::REACHED, "b"), now));
     proof.turn_to(Some("a".to_owned()), true);
     assert!(!proof.is_proved());
 }
@@ -145,7 +146,7 @@ fn what_is_proved_holds_for_that_proof_and_settles() {
     assert!(!proof.answered(mirror, refused("theirs"), now));
     proof.turn_to(Some("b".to_owned()), true);
     assert!(!proof.is_due(now), "it is the same");
-    assert!(proof.answered(mirror, annotated(in_force::PROOF, "b"), now));
+    assert!(proof.answered(mirror, annotated(proof::PROOF, "b"), now));
     assert!(proof.is_proved() && !proof.has_settled(now) && !proof.is_due(now));
     assert_eq!(proof.due(now), Some(now + SETTLE));
     assert!(proof.has_settled(now + SETTLE) && proof.due(now + SETTLE).is_none());
@@ -190,10 +191,10 @@ fn only_a_mirror_that_is_a_policy_has_to_be_proved() {
     let mut proofs = proof_of(&Observed::default(), &linkerd);
     let shown = linkerd.iter().find_map(|object| {
         let name = &object["metadata"]["name"];
-        (name == in_force::MIRROR_NAME).then(|| &object["metadata"]["annotations"])
+        (name == MIRROR_PROOF).then(|| &object["metadata"]["annotations"])
     });
-    let shown = shown.unwrap()[in_force::PROOF].as_str().unwrap();
-    let answer = annotated(in_force::PROOF, shown);
+    let shown = shown.unwrap()[proof::PROOF].as_str().unwrap();
+    let answer = annotated(proof::PROOF, shown);
     assert!(
         proofs
             .of_mut(Subject::Mirror)

@@ -11,7 +11,7 @@ use crate::controllers::registration::proof::{Proofs, Subject};
 use crate::controllers::registration::status::*;
 use crate::kube_api::kind::Kind;
 use crate::render::{self, CONFIGURATION, Client, Enforcement, FailurePolicy, Settings};
-use crate::render::{in_force, reach};
+use crate::render::{CHECK_PROOF, proof};
 
 /// What a status is computed from, all of it as it should be.
 struct Scene {
@@ -54,15 +54,15 @@ impl Scene {
     }
 
     fn is_reached(&mut self) {
-        let proof = reach::proof(&self.look.settings);
-        let answer = BTreeMap::from([(reach::ANNOTATION.to_owned(), proof)]);
+        let reached = proof::of_reach(&self.look.settings);
+        let answer = BTreeMap::from([(proof::REACHED.to_owned(), reached)]);
         self.answer(Subject::Reach, Ok(answer));
     }
 
     fn is_mirrored(&mut self) {
         let mut all = self.look.wanted.iter();
-        let proof = all.find_map(|one| one.annotation(in_force::PROOF)).unwrap();
-        let answer = BTreeMap::from([(in_force::PROOF.to_owned(), proof.to_owned())]);
+        let proof = all.find_map(|one| one.annotation(proof::PROOF)).unwrap();
+        let answer = BTreeMap::from([(proof::PROOF.to_owned(), proof.to_owned())]);
         self.answer(Subject::Mirror, Ok(answer));
     }
 
@@ -136,7 +136,7 @@ fn policies_enforce_once_they_are_proved() {
     scene.is("the policy is not in force (yet)", Grade::Wrong, false);
     let proof =
         crate::controllers::registration::proof::policies(&scene.look.observed, &scene.look.wanted);
-    let refusal = format!("{}: {}", in_force::NAME, in_force::refusal(&proof.unwrap()));
+    let refusal = format!("{}: {}", CHECK_PROOF, proof::refusal(&proof.unwrap()));
     scene.answer(Subject::Check, Err(refusal));
     scene.is(
         "the policy enforces (armed: 0 of 0 entries)",

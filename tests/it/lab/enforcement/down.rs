@@ -117,7 +117,7 @@ fn is_legible(answer: &Answer) -> bool {
     let message = answer.message();
     let says = |text| message.contains(text);
     answer.code == 500
-        && says("failed calling webhook \"linkerd-")
+        && says("failed calling webhook \"linkerd")
         && says(".gate.meshgate.io\"")
         && says("connection refused")
 }
@@ -141,9 +141,8 @@ async fn workloads(lab: &Lab, places: &Places) {
     within(PATIENCE, "the ReplicaSet says who is away", async || {
         let text = lab.kubectl(&describe).await.ok();
         let says = |words| text.contains(words);
-        (says("failed calling webhook \"linkerd-2.gate.meshgate.io\"")
-            && says("connection refused"))
-        .then_some(())
+        (says("failed calling webhook \"linkerd.gate.meshgate.io\"") && says("connection refused"))
+            .then_some(())
     })
     .await;
     let none = pods_of(lab, &places.meshed, "web").await;

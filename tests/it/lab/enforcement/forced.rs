@@ -11,32 +11,22 @@ use crate::lab::harness::{Lab, Options, PATIENCE, User, Who, pod, within};
 struct Forced {
     name: &'static str,
     pod: Value,
-    /// The check's sentence after `requires linkerd (…) but `, and the policy's; `None` if the pod
+    /// How the sentence of check and policy begins after `requires linkerd (…) but `; `None` if the pod
     /// is as it must be.
-    refusals: Option<[&'static str; 2]>,
+    refusal: Option<&'static str>,
 }
 
 const MISSING: &str = "the pod has no container linkerd-proxy (looked for in containers, and in \
                        initContainers with restartPolicy Always): linkerd's webhook did not add it; \
                        see kubectl -n linkerd get pods and the logs there";
 
-/// The policy has one sentence for all faults.
-const LACKS: &str = "the pod lacks container linkerd-proxy and init container linkerd-init, or \
-                     container linkerd-proxy and init container linkerd-network-validator (looked for \
-                     in containers, and in initContainers with restartPolicy Always): linkerd's webhook \
-                     did not add it; see kubectl -n linkerd get pods and the logs there";
-
 fn table() -> Vec<Forced> {
     let how = |how: &str| pod(&[], &[(HOW, how)]);
-    let missing = Some([MISSING, LACKS]);
+    let missing = Some(MISSING);
     let init = "init container linkerd-init or linkerd-network-validator is missing from the pod";
     let ends = "linkerd-proxy is an init container without restartPolicy Always, which ends before \
                 the pod starts: another webhook may have removed that field";
-    let row = |name, pod, refusals| Forced {
-        name,
-        pod,
-        refusals,
-    };
+    let row = |name, pod, refusal| Forced { name, pod, refusal };
     let mut by_hand = pod(&[], &[("linkerd.io/inject", "enabled"), (HOW, "nothing")]);
     by_hand["metadata"]["annotations"]["meshgate.io/admitted"] = json!("linkerd");
     by_hand["metadata"]["annotations"]["linkerd.io/proxy-version"] = json!("edge-26.8.2");
@@ -64,15 +54,11 @@ fn table() -> Vec<Forced> {
             missing,
         ),
         row("marks without containers", by_hand, missing),
-        row(
-            "no init container",
-            how("no init container"),
-            Some([init, LACKS]),
-        ),
+        row("no init container", how("no init container"), Some(init)),
         row(
             "an init container that ends",
             how("a proxy that ends"),
-            Some([ends, LACKS]),
+            Some(ends),
         ),
     ]
 }
@@ -91,22 +77,15 @@ async fn judge(lab: &Lab, namespace: &str, judge: Judge) -> Vec<String> {
     for row in table() {
         let answer = lab.call(Who::Admin).post(&path, &row.pod).await;
         let why = "requires linkerd (annotation linkerd.io/inject=enabled) but ";
-        let is_right = match (row.refusals, judge) {
-            (None, _) => answer.code == 201,
-            (Some([sentence, _]), Judge::Check) => {
-                let message = answer.message();
-                let (_, said) = message.split_once(why).unwrap_or_default();
-                let by = "linkerd-2.check.meshgate.io\" denied the request: ";
-                answer.code == 403 && message.contains(by) && said.starts_with(sentence)
-            }
-            (Some([_, sentence]), Judge::Policy) => {
-                let message = answer.message();
-                let (_, said) = message.split_once(why).unwrap_or_default();
-                answer.code == 403
-                    && message.contains("linkerd.check.meshgate.io")
-                    && said == sentence
-            }
+        let by = match judge {
+            Judge::Check => "linkerd.check.meshgate.io\" denied the request: ",
+            Judge::Policy => "ValidatingAdmissionPolicy 'linkerd.check.meshgate.io'",
         };
+        let is_right = row.refusal.map_or(answer.code == 201, |sentence| {
+            let message = answer.message();
+            let (_, said) = message.split_once(why).unwrap_or_default();
+            answer.code == 403 && message.contains(by) && said.starts_with(sentence)
+        });
         if !is_right {
             wrong.push(format!("{}: {answer:?}", row.name));
         }

@@ -43,7 +43,7 @@ async fn a_person_is_told_at_once_what_is_wrong_and_what_to_do() {
             &meshed,
             &[][..],
             "ServiceUnavailable",
-            "linkerd-2.gate",
+            "linkerd.gate",
             format!(
                 "Namespace {meshed} requires linkerd (annotation linkerd.io/inject=enabled) but {state}"
             ),
@@ -52,7 +52,7 @@ async fn a_person_is_told_at_once_what_is_wrong_and_what_to_do() {
             &plain,
             &opts_in[..],
             "ServiceUnavailable",
-            "linkerd-1.gate",
+            "linkerd-2.gate",
             format!(
                 "Pod shop in namespace {plain} requires linkerd (annotation linkerd.io/inject=enabled) \
                  but {state}"
@@ -62,7 +62,7 @@ async fn a_person_is_told_at_once_what_is_wrong_and_what_to_do() {
             &meshed,
             &unknown[..],
             "Forbidden",
-            "linkerd-2.gate",
+            "linkerd.gate",
             format!(
                 "Pod shop in namespace {meshed} has annotation linkerd.io/inject=yes, which linkerd \
                  does not know, so that it would never inject this pod; accepted values are enabled, \

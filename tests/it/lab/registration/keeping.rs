@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use meshgate::render::guard::is_broken;
+use meshgate::break_glass::note::suspends;
 
 use super::{CONFIG, SECONDS, check, gate, lab, paths, version};
 use crate::lab::harness::{Lab, Meshgate, User, within};
@@ -163,7 +163,7 @@ async fn guard(lab: &Lab) {
         let label = json!([{"op": "add", "path": "/metadata/labels/alice", "value": "was-here"}]);
         lab.patch_as(User::Alice, &path, &label).await.ok();
     }
-    glass_is_broken_by_two_words(lab).await;
+    two_words_suspend_enforcement(lab).await;
     // With who and why it goes, and stays until the glass is mended.
     let glass = "/metadata/annotations/meshgate.io~1break-glass";
     let broken = json!([
@@ -181,7 +181,7 @@ async fn guard(lab: &Lab) {
 }
 
 /// The guard and meshgate have one rule: where the guard lets something pass, meshgate leaves it.
-async fn glass_is_broken_by_two_words(lab: &Lab) {
+async fn two_words_suspend_enforcement(lab: &Lab) {
     for note in [
         "",
         " ",
@@ -211,7 +211,7 @@ async fn glass_is_broken_by_two_words(lab: &Lab) {
         ];
         let tried = lab.kubectl_as(User::Alice, &open, "").await;
         let passes = tried.code == Some(0);
-        assert_eq!(passes, is_broken(note), "{note:?}: {tried:?}");
+        assert_eq!(passes, suspends(note), "{note:?}: {tried:?}");
     }
 }
 

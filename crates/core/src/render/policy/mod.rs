@@ -1,90 +1,59 @@
-//! The check as a policy that the API server evaluates itself: one per injector, exact.
+//! The check as policies that the API server evaluates itself: one per injector, exact.
 //!
-//! It looks at the pod as all mutating webhooks left it, holds with nothing of meshgate running,
-//! and knows nothing of readiness. A verdict is that of `decision::check`; its sentence says the
-//! same in nearly the same words.
+//! A policy looks at the pod as all mutating webhooks left it, and holds with no replica of meshgate
+//! running. It knows nothing of readiness. Its verdict is that of `decision::check`, and its sentence that
+//! of `message::refusal`.
 
-mod message;
 mod plan;
 
 use serde_json::{Value, json};
 
+use crate::condition::Expr;
+use crate::condition::cel::Scope;
 use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
+use crate::message::policy as message;
+use crate::names::{NAMESPACE_NAME, POLICIES};
 
-use super::condition::Expr;
-use super::condition::cel::Scope;
-use super::exemptions;
-use super::webhooks::{NAMESPACE_NAME, rule};
-use super::{Rendered, Settings, excluded, metadata};
+use super::{Settings, excluded, exemptions, object};
 
 pub(super) use self::plan::Plan;
 
-/// How names of the policies end.
-pub const SUFFIX: &str = ".check.meshgate.io";
-
-/// A policy and its binding for each injector that is looked at.
-pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
+/// A policy and its binding for each injector in mode `enforce` or `warn`.
+pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
     let excluded = excluded(injectors, settings);
     let looked_at = injectors.iter().filter(|injector| injector.is_looked_at());
     let both = |injector: &Injector| {
-        let name = format!("{}{SUFFIX}", injector.profile.name);
+        let name = format!("{}{POLICIES}", injector.profile.name);
         let actions: &[&str] = match injector.profile.mode {
             Mode::Warn => &["Warn", "Audit"],
             Mode::Enforce | Mode::Disabled => &["Deny"],
         };
+        let spec = spec(injector, &excluded);
         [
-            policy(&name, injector, &excluded, settings),
-            binding(&name, actions, settings),
+            object::policy("ValidatingAdmissionPolicy", &name, spec, settings),
+            object::validating_binding(&name, actions, settings),
         ]
     };
-    Rendered {
-        objects: looked_at.flat_map(both).collect(),
-        notes: Vec::new(),
-    }
+    looked_at.flat_map(both).collect()
 }
 
-/// The binding of a policy to the whole cluster.
-pub(super) fn binding(name: &str, actions: &[&str], settings: &Settings) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(name, settings),
-        "spec": {
-            "policyName": name,
-            "validationActions": actions,
-            "matchResources": everywhere(),
-        },
-    })
-}
-
-/// Where a binding holds: said, so that whoever narrows it changes something of ours.
-pub(super) fn everywhere() -> Value {
-    json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}})
-}
-
-fn policy(name: &str, injector: &Injector, excluded: &[&str], settings: &Settings) -> Value {
+fn spec(injector: &Injector, excluded: &[&str]) -> Value {
     let plan = Plan::new(injector, excluded);
     json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(name, settings),
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": selector(injector, excluded),
-                "objectSelector": {},
-                "resourceRules": [rule("pods")],
-            },
-            "matchConditions": exemptions::conditions(),
-            "variables": variables(injector, &plan),
-            "validations": validations(injector, &plan),
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": selector(injector, excluded),
+            "objectSelector": {},
+            "resourceRules": object::creates("pods"),
         },
+        "matchConditions": exemptions::conditions(),
+        "variables": variables(injector, &plan),
+        "validations": validations(injector, &plan),
     })
 }
 
-/// Where the injector acts: by names alone.
+/// The namespaces in which the injector acts, by their names alone.
 fn selector(injector: &Injector, excluded: &[&str]) -> Value {
     let scope = &injector.profile.namespaces;
     let mut never: Vec<&str> = excluded.to_vec();
@@ -98,37 +67,30 @@ fn selector(injector: &Injector, excluded: &[&str]) -> Value {
     json!({"matchExpressions": terms})
 }
 
-/// What expressions share. Evaluated when they are first asked for, and once.
+/// Variables that every policy has. The API server evaluates each at its first use, and once.
+const VARIABLES: [(&str, &str); 7] = [
+    ("labels", "object.metadata.?labels.orValue({})"),
+    ("annotations", "object.metadata.?annotations.orValue({})"),
+    (
+        "namespaceLabels",
+        "namespaceObject.metadata.?labels.orValue({})",
+    ),
+    (
+        "namespaceAnnotations",
+        "namespaceObject.metadata.?annotations.orValue({})",
+    ),
+    ("containers", "object.spec.?containers.orValue([])"),
+    ("initContainers", "object.spec.?initContainers.orValue([])"),
+    (
+        "nativeSidecars",
+        "variables.initContainers.filter(c, c.?restartPolicy.orValue('') == 'Always')",
+    ),
+];
+
 fn variables(injector: &Injector, plan: &Plan) -> Value {
-    let mut variables = vec![
-        ("labels", "object.metadata.?labels.orValue({})".to_owned()),
-        (
-            "annotations",
-            "object.metadata.?annotations.orValue({})".to_owned(),
-        ),
-        (
-            "namespaceLabels",
-            "namespaceObject.metadata.?labels.orValue({})".to_owned(),
-        ),
-        (
-            "namespaceAnnotations",
-            "namespaceObject.metadata.?annotations.orValue({})".to_owned(),
-        ),
-        (
-            "containers",
-            "object.spec.?containers.orValue([])".to_owned(),
-        ),
-        (
-            "initContainers",
-            "object.spec.?initContainers.orValue([])".to_owned(),
-        ),
-        (
-            "nativeSidecars",
-            "variables.initContainers.filter(c, c.?restartPolicy.orValue('') == 'Always')"
-                .to_owned(),
-        ),
-    ];
-    // The number of the rule that decides, 0 if none does.
+    let every = VARIABLES.map(|(name, expression)| (name, expression.to_owned()));
+    let mut variables = every.to_vec();
+    // `rule` is the number of the rule that decides, 0 if none does.
     match &plan.home {
         None => variables.push(("rule", first(&plan.ordinary))),
         Some(home) => {
@@ -180,24 +142,30 @@ fn numbers(list: &[usize]) -> String {
 }
 
 fn validations(injector: &Injector, plan: &Plan) -> Value {
+    // The API server evaluates the sentence of every pod: it says something only where it is needed.
+    let validation = |refused: String, message: String, sentence: String| {
+        json!({
+            "expression": format!("!({refused})"),
+            "message": message,
+            "messageExpression": format!("{refused} ?\n{sentence} :\n''"),
+            "reason": "Forbidden",
+        })
+    };
     let mut validations = Vec::new();
     if !plan.invalid.is_empty() {
-        validations.push(json!({
-            "expression": format!("!(variables.rule in {})", numbers(&plan.invalid)),
-            "message": message::plain_invalid(injector),
-            "messageExpression": message::invalid(injector, &plan.invalid),
-            "reason": "Forbidden",
-        }));
+        validations.push(validation(
+            format!("variables.rule in {}", numbers(&plan.invalid)),
+            message::plain_invalid(injector),
+            message::invalid(injector, &plan.invalid),
+        ));
     }
     if !plan.required.is_empty() {
-        validations.push(json!({
-            "expression": format!(
-                "!(variables.rule in {}) || variables.holdsSidecar", numbers(&plan.required)
-            ),
-            "message": message::plain_missing(injector),
-            "messageExpression": message::missing(injector, &plan.required),
-            "reason": "Forbidden",
-        }));
+        let required = numbers(&plan.required);
+        validations.push(validation(
+            format!("variables.rule in {required} && !variables.holdsSidecar"),
+            message::plain_missing(injector),
+            message::missing(injector, &plan.required),
+        ));
     }
-    json!(validations)
+    validations.into()
 }

@@ -3,40 +3,40 @@
 use crate::injector::Injector;
 use crate::injector::profile::InjectedSet;
 use crate::injector::rule::Outcome;
-use crate::injector::rule::{Key, Rule, Term};
+use crate::injector::rule::{Key, Rule};
 
-use crate::render::condition::chain::Chain;
-use crate::render::condition::{Container, Expr, KeyTest};
+use crate::condition::chain::Chain;
+use crate::condition::{Container, Expr, KeyTest};
 
 /// Rules by number, with what they need to hold; and what then follows.
 #[derive(Debug)]
-pub(in crate::render) struct Plan {
+pub(crate) struct Plan {
     /// In order; the first that holds decides.
-    pub(in crate::render) ordinary: Vec<(usize, Expr)>,
+    pub(crate) ordinary: Vec<(usize, Expr)>,
     /// The injector's own namespace, if it acts there.
-    pub(in crate::render) home: Option<Home>,
+    pub(crate) home: Option<Home>,
     /// Rules that require the injector.
-    pub(in crate::render) required: Vec<usize>,
+    pub(crate) required: Vec<usize>,
     /// Rules that found a value that it does not know.
-    pub(in crate::render) invalid: Vec<usize>,
+    pub(crate) invalid: Vec<usize>,
     /// The sidecar is in the pod.
-    pub(in crate::render) injected: Expr,
+    pub(crate) injected: Expr,
 }
 
 /// The injector's own namespace, where only what the pod says can ask for it.
 #[derive(Debug)]
-pub(in crate::render) struct Home {
-    pub(in crate::render) namespace: String,
+pub(crate) struct Home {
+    pub(crate) namespace: String,
     /// The rules as though the namespace carried no marks.
-    pub(in crate::render) asked: Vec<(usize, Expr)>,
+    pub(crate) asked: Vec<(usize, Expr)>,
     /// Those by which the pod asks.
-    pub(in crate::render) asking: Vec<usize>,
+    pub(crate) asking: Vec<usize>,
     /// Those that switch the injector off.
-    pub(in crate::render) off: Vec<usize>,
+    pub(crate) off: Vec<usize>,
 }
 
 impl Plan {
-    pub(in crate::render) fn new(injector: &Injector, excluded: &[&str]) -> Self {
+    pub(crate) fn new(injector: &Injector, excluded: &[&str]) -> Self {
         let profile = &injector.profile;
         let with = |wanted: &dyn Fn(&Rule) -> bool| -> Vec<usize> {
             let rules = injector.active_rules().filter(|rule| wanted(rule));
@@ -57,7 +57,7 @@ impl Plan {
         Self {
             ordinary: injector
                 .active_rules()
-                .map(|rule| (rule.number, holds(rule)))
+                .map(|rule| (rule.number, Expr::terms(&rule.when)))
                 .collect(),
             home: own,
             required: with(&|rule| rule.then == Outcome::Required),
@@ -65,15 +65,6 @@ impl Plan {
             injected: Expr::any(sets.map(is_there)),
         }
     }
-}
-
-fn holds(rule: &Rule) -> Expr {
-    all(&rule.when)
-}
-
-/// All terms hold.
-pub(super) fn all(terms: &[Term]) -> Expr {
-    Expr::all(KeyTest::of_all(terms).into_iter().map(KeyTest::expr))
 }
 
 /// The rules where no key of the namespace is there.
@@ -92,7 +83,7 @@ fn unmarked(injector: &Injector) -> Vec<(usize, Expr)> {
 
 /// All of a set is in the pod, and the set counts for it.
 fn is_there(set: &InjectedSet) -> Expr {
-    let when = std::iter::once(all(&set.when));
+    let when = std::iter::once(Expr::terms(&set.when));
     let sidecar = set.sidecar.iter().map(|name| {
         Expr::Container(Container::Sidecar {
             name: name.clone(),

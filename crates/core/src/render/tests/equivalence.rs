@@ -6,19 +6,21 @@ use proptest::test_runner::TestRunner;
 
 use super::world::{World, worlds};
 use super::{injectors, settings};
+use crate::condition::Expr;
+use crate::condition::chain::{Chain, Choice};
 use crate::decision::{check, requirement};
 use crate::injector::rule::{Key, Place};
 use crate::injector::{Injector, Injectors, PRESETS};
 use crate::readiness::{Looked, Readiness};
-use crate::render::cells::{Cube, Domain};
 use crate::render::entries::{self, Entries, Limits};
+use crate::render::partition::{Domain, LabelSet};
 use crate::render::policy::Plan;
-use crate::render::{self, condition::chain::Chain, mirror};
+use crate::render::{self, mirror};
 use crate::view::pod::PodView;
 
 /// Whether a namespace with these labels is meant.
-fn contains(cube: &Cube, domain: &Domain, world: &World) -> bool {
-    cube.iter().all(|(label, numbers)| {
+fn contains(set: &LabelSet, domain: &Domain, world: &World) -> bool {
+    set.iter().all(|(label, numbers)| {
         let key = Key {
             place: Place::NamespaceLabel,
             name: label.clone(),
@@ -82,9 +84,9 @@ fn sent(entries: &Entries, excluded: &[&str], world: &World) -> usize {
         return 0;
     }
     let meets = |entry: &&entries::Entry| {
-        let by_cube = contains(&entry.cube, &entries.domain, world);
-        assert_eq!(by_cube, selects(entry, world), "{entry:?}");
-        by_cube && entry.asked_for.iter().any(|(_, expr)| world.holds(expr))
+        let by_labels = contains(&entry.labels, &entries.domain, world);
+        assert_eq!(by_labels, selects(entry, world), "{entry:?}");
+        by_labels && entry.asked_for.iter().any(|(_, expr)| world.holds(expr))
     };
     entries.list.iter().filter(meets).count()
 }
@@ -213,7 +215,7 @@ fn refuses(injector: &Injector, excluded: &[&str], world: &World) -> bool {
         return false;
     }
     let plan = Plan::new(injector, excluded);
-    let first = |rules: &[(usize, render::condition::Expr)]| {
+    let first = |rules: &[(usize, Expr)]| {
         rules
             .iter()
             .find(|(_, expr)| world.holds(expr))
@@ -317,7 +319,7 @@ proptest! {
             for injector in injectors.iter() {
                 let rules = || injector.active_rules();
                 let chain = Chain::new(rules(), |r| r.then != crate::injector::rule::Outcome::NotRequired, false);
-                let mut choice = render::condition::chain::Choice::default();
+                let mut choice = Choice::default();
                 choice.add(vec![chain]);
                 let samples = crate::injector::coverage::samples_of(rules().flat_map(|r| &r.when));
                 // Both ways of folding rules say the same.

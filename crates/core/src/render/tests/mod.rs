@@ -106,13 +106,13 @@ fn warn_has_entries_of_its_own_that_never_fail() {
     assert_eq!(
         shown,
         [
-            "linkerd-1.gate.meshgate.io Fail",
             "linkerd-2.gate.meshgate.io Fail",
+            "linkerd.gate.meshgate.io Fail",
             "vault.warn.gate.meshgate.io Ignore",
             "reach.meshgate.io Fail",
         ]
     );
-    let policies = super::policy::objects(&with, &settings).objects;
+    let policies = super::policy::objects(&with, &settings);
     let bindings = policies
         .iter()
         .filter(|o| o["kind"] == "ValidatingAdmissionPolicyBinding");
@@ -196,14 +196,20 @@ fn the_static_form_is_by_url_and_named_for_it() {
         client: by_service,
         ..settings()
     };
-    assert!(super::fixed::objects(&all, &service).is_err());
-    for object in super::fixed::objects(&all, &settings()).unwrap().objects {
+    assert!(super::static_manifests::objects(&all, &service).is_err());
+    for object in super::static_manifests::objects(&all, &settings())
+        .unwrap()
+        .objects
+    {
         let name = object["metadata"]["name"].as_str().unwrap();
-        assert!(name.ends_with(super::fixed::SUFFIX), "{name}");
+        assert!(name.ends_with(super::static_manifests::SUFFIX), "{name}");
         if let Some(policy) = object["spec"]["policyName"].as_str() {
-            assert!(policy.ends_with(super::fixed::SUFFIX), "{policy}");
+            assert!(
+                policy.ends_with(super::static_manifests::SUFFIX),
+                "{policy}"
+            );
         }
-        assert!(super::fixed::folder(&object).is_some());
+        assert!(super::static_manifests::folder(&object).is_some());
         assert!(object["metadata"].get("ownerReferences").is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::render::condition::{Expr, KeyTest, cel};
+use crate::condition::{Expr, KeyTest, cel};
 
 /// Reads a literal as the language's specification has it; `None` if it is no single literal.
 fn read(literal: &str) -> Option<String> {

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use crate::condition::{Container, Expr};
 use crate::injector::coverage::{self, Sample};
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Place};
 use crate::injector::{Injector, Injectors};
-use crate::render::condition::{Container, Expr};
 use crate::render::mirror;
 use crate::view::namespace::NamespaceView;
 

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod format;
+mod policies;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controllers::registration::proof::{Proofs, Subject};
-use crate::render::{BREAK_GLASS, Client, GUARD, REACH_ENTRY, Settings};
+use crate::render::{BREAK_GLASS, Client, GUARD, MIRROR_PROOF, REACH_ENTRY, Settings};
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
@@ -35,8 +35,8 @@ fn wanted_at(url: &str) -> Vec<Value> {
         object(Kind::ClusterRole, OWNER),
         object(Kind::MutatingPolicy, MIRROR),
         object(Kind::MutatingPolicyBinding, MIRROR),
-        object(Kind::MutatingPolicy, in_force::MIRROR_NAME),
-        object(Kind::MutatingPolicyBinding, in_force::MIRROR_NAME),
+        object(Kind::MutatingPolicy, MIRROR_PROOF),
+        object(Kind::MutatingPolicyBinding, MIRROR_PROOF),
         object(Kind::ValidatingPolicy, GUARD),
         object(Kind::ValidatingPolicyBinding, GUARD),
         gate,

@@ -1,7 +1,7 @@
 //! Enforcement that is suspended until a time.
 
 use super::*;
-use crate::glass::Note;
+use crate::break_glass::Note;
 
 const NOTE: &str = "jane: x; until=2026-01-01T00:15:00Z";
 
@@ -10,7 +10,7 @@ fn opened() -> Cluster {
     for kind in [Kind::MutatingWebhooks, Kind::ValidatingWebhooks] {
         cluster.edit(kind, CONFIGURATION, |live| {
             let note = Note::parse(NOTE).unwrap();
-            let opened = glass::open::configuration(live, &note);
+            let opened = break_glass::suspend::configuration(live, &note);
             json_patch::merge(live, &opened.patch.unwrap());
         });
     }

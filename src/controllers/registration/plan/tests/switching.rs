@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::render::in_force;
+use crate::render::CHECK_PROOF;
 
 /// What is rendered where policies enforce, for injectors of these names.
 fn policies_for(injectors: &[&str]) -> Vec<Value> {
@@ -22,8 +22,8 @@ fn policies_for(injectors: &[&str]) -> Vec<Value> {
         binding["spec"] = json!({"validationActions": ["Deny"]});
         checks.extend([policy, binding]);
     }
-    checks.push(object(Kind::ValidatingPolicy, in_force::NAME));
-    checks.push(object(Kind::ValidatingPolicyBinding, in_force::NAME));
+    checks.push(object(Kind::ValidatingPolicy, CHECK_PROOF));
+    checks.push(object(Kind::ValidatingPolicyBinding, CHECK_PROOF));
     wanted.splice(5..5, checks);
     wanted
 }
@@ -151,7 +151,7 @@ fn the_policy_of_an_injector_that_is_gone_stays_until_the_others_are_in_force() 
     let mut cluster = by_policy();
     let wanted = policies_for(&["b"]);
     let proof = |cluster: &Cluster| {
-        let id = id(Kind::ValidatingPolicy, in_force::NAME);
+        let id = id(Kind::ValidatingPolicy, CHECK_PROOF);
         cluster.objects[&id]["spec"].to_string()
     };
     let before = proof(&cluster);

@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use meshgate::decision::requirement;
 use meshgate::injector::Injectors;
 use meshgate::injector::profile::Mode;
-use meshgate::render::{Client, FailurePolicy, Settings, webhooks};
+use meshgate::render::{Client, FailurePolicy, Settings, client_config, webhooks};
 use meshgate::view::pod::PodView;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -153,7 +153,7 @@ impl Recorder {
     async fn is_seen(&self, lab: &Lab) {
         const CANARY: &str = "fidelity.example.com/canary";
         for ((kind, _), path) in KINDS.into_iter().zip(["mutate", "validate"]) {
-            let rendered = webhooks::client_config(&format!("/{path}/pods"), &self.settings());
+            let rendered = client_config(&format!("/{path}/pods"), &self.settings());
             let entry = json!({
                 "name": "all.canary.example.com",
                 "clientConfig": rendered,
@@ -208,7 +208,7 @@ impl Recorder {
                     mine.map(|call| call.entry.as_str()).collect()
                 };
                 let (gate, check) = (asked("mutate"), asked("validate"));
-                let entry = |entries: &[&str]| entries.first().map(|name| stem(name).to_owned());
+                let entry = |entries: &[&str]| entries.first().map(|name| stem(name));
                 let problem = match (is_wanted, gate.len(), check.len()) {
                     (true, 1, 1) if entry(&gate) == entry(&check) => continue,
                     (false, 0, 0) => continue,
@@ -278,8 +278,8 @@ fn group(plural: &str) -> String {
 }
 
 /// The name of an entry without its hook's.
-fn stem(entry: &str) -> &str {
-    entry
-        .trim_end_matches("gate.meshgate.io")
-        .trim_end_matches("check.meshgate.io")
+fn stem(entry: &str) -> String {
+    let hooks = ["gate", "check"];
+    let words = entry.split(['.', '-']).filter(|word| !hooks.contains(word));
+    words.collect::<Vec<_>>().join(".")
 }

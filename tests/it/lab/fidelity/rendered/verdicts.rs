@@ -6,7 +6,7 @@ use meshgate::decision::verdict::Verdict;
 use meshgate::decision::{check, requirement};
 use meshgate::injector::Injectors;
 use meshgate::readiness::{Looked, Readiness};
-use meshgate::render::{Settings, policy};
+use meshgate::render::{POLICIES, Settings, policy};
 use meshgate::view::pod::PodView;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ impl Alone {
         let injectors = injectors(entry);
         let name = &injectors.get(0).unwrap().profile.name;
         Self {
-            policy: format!("{name}{}", policy::SUFFIX),
+            policy: format!("{name}{POLICIES}"),
             injectors,
         }
     }
@@ -104,11 +104,10 @@ pub(super) async fn write(lab: &Lab, objects: &[Value]) {
 
 /// Puts the policies of these injectors into force; returns what was written.
 pub(super) async fn enforce(lab: &Lab, injectors: &Injectors, settings: &Settings) -> Vec<Value> {
-    let rendered = policy::objects(injectors, settings);
-    assert_eq!(rendered.notes, []);
-    write(lab, &rendered.objects).await;
+    let objects = policy::objects(injectors, settings);
+    write(lab, &objects).await;
     settled(lab).await;
-    rendered.objects
+    objects
 }
 
 /// Takes them away again.

@@ -1,84 +1,90 @@
-//! Cells: kinds of namespaces that rules can tell apart by labels, and what is left to ask of a
-//! pod there.
+//! Partitions: kinds of namespaces that rules tell apart by labels, and the rest of the rules there, as
+//! a condition on the pod.
 //!
-//! A webhook's conditions see no namespace but its name, a selector sees its labels alone. So
-//! labels are tried value by value; within one cell all tests of labels are decided, tests of
-//! annotations as far as the mirrored label says, and the rest is a condition on the pod.
+//! The conditions of a webhook see no namespace but its name, and a selector sees its labels alone. So
+//! meshgate tries labels value by value. Within one partition all tests of labels are decided, and tests
+//! of annotations as far as the mirrored label says; the rest is a condition on the pod.
+//!
+//! # An example
+//!
+//! An injector `sun` with two rules, of which the first that holds decides:
+//!
+//! 1. pod annotation `sun.io/inject` is `false`: not required
+//! 2. namespace label `sun.io/inject` is `yes`, or pod annotation `sun.io/inject` is `true`: required
+//!
+//! The [`Domain`] of the label is *absent* (number 0), *any other value* (1), and `yes` (2). Trying each:
+//!
+//! | label | condition on the pod |
+//! | --- | --- |
+//! | 0 absent | annotation is `true` |
+//! | 1 other | annotation is `true` |
+//! | 2 `yes` | annotation is not `false` |
+//!
+//! Values that leave the same condition join. Two partitions remain, and each becomes an entry: the
+//! [`LabelSet`] {0, 1} prints as `sun.io/inject NotIn [yes]`, and {2} as `sun.io/inject In [yes]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::condition::chain::{Chain, Choice};
+use crate::condition::{Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
 use crate::injector::rule::Outcome;
 use crate::injector::rule::{Key, Place, Rule};
 
-use super::condition::Expr;
-use super::condition::chain::{Chain, Choice};
 use super::mirror;
 
-/// Per label the kinds of values that are told apart: absent, any other, then each that is named.
+/// Per label the kinds of values that rules tell apart: absent, any other, then each named one.
 pub(super) type Domain = BTreeMap<String, Vec<Sample>>;
 
-/// Per label the kinds of values that are meant, by their number in the [`Domain`]; labels that
-/// are not in it may hold anything.
-pub(super) type Cube = BTreeMap<String, BTreeSet<usize>>;
+/// Per label a set of kinds of values, by their number in the [`Domain`]. A label that is not in it may
+/// hold anything.
+pub(super) type LabelSet = BTreeMap<String, BTreeSet<usize>>;
 
-/// Namespaces of one kind, and which pods in them are sent.
+/// Namespaces of one kind, and the pods in them that are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cell {
-    pub(super) cube: Cube,
+pub(super) struct Partition {
+    pub(super) labels: LabelSet,
     pub(super) expr: Expr,
 }
 
 /// All labels of namespaces that these injectors tell apart.
 pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     let mut domain = Domain::new();
-    let rules = injectors
-        .iter()
-        .flat_map(|injector| injector.active_rules());
-    for term in rules.flat_map(|rule| &rule.when) {
-        if term.key.place != Place::NamespaceLabel {
-            continue;
-        }
-        let values = domain
-            .entry(term.key.name.clone())
-            .or_insert_with(|| vec![None, None]);
+    let rules = injectors.iter().flat_map(|one| one.active_rules());
+    let terms = rules.flat_map(|rule| &rule.when);
+    for term in terms.filter(|term| term.key.place == Place::NamespaceLabel) {
+        let values = domain.entry(term.key.name.clone()).or_default();
         for value in term.test.values().map_or(&[][..], |values| &values.list) {
-            if !values.iter().skip(2).any(|own| own.as_ref() == Some(value)) {
-                values.push(Some(value.clone()));
+            let value = Some(value.clone());
+            if !values.contains(&value) {
+                values.push(value);
             }
         }
     }
-    for injector in injectors
-        .iter()
-        .filter(|injector| mirror::is_needed(injector))
-    {
-        domain
-            .entry(mirror::label(injector))
-            .or_insert_with(|| vec![None, None]);
+    for injector in injectors.iter().filter(|one| mirror::is_needed(one)) {
+        domain.entry(mirror::label(injector)).or_default();
     }
     for values in domain.values_mut() {
-        // One that is longer than all others is none of them.
+        // A value that is longer than all others is none of them.
         let longest = values.iter().flatten().map(String::len).max().unwrap_or(0);
-        if let Some(other) = values.get_mut(1) {
-            *other = Some("-".repeat(longest + 1));
-        }
+        values.splice(..0, [None, Some("-".repeat(longest + 1))]);
     }
     domain
 }
 
-/// The rules of one injector, and what they read.
+/// The rules of one injector, and the keys that they read.
 pub(super) struct Rules<'r> {
     injector: &'r Injector,
     /// Names that no selector lets through.
     excluded: &'r [&'r str],
-    /// Most kinds of namespaces, and most values of annotations in each, that are tried.
+    /// Most kinds of namespaces that are tried, and most values of annotations in each.
     most_tried: usize,
     /// Required, by the rules as they stand.
     ordinary: Chain,
-    /// In its own namespace: required by what the pod says, and …
+    /// In the injector's own namespace: the pod itself asks for it, and …
     asked: Chain,
-    /// … not switched off there.
+    /// … no rule switches it off there.
     unless: Chain,
     samples: BTreeMap<&'r Key, Vec<Sample>>,
     /// Labels of namespaces, in the order of the rules.
@@ -105,11 +111,7 @@ impl<'r> Rules<'r> {
             excluded,
             most_tried,
             ordinary: Chain::new(rules(), requires, false),
-            asked: Chain::new(
-                rules(),
-                |rule| requires(rule) && rule.is_asked_by_pod(),
-                false,
-            ),
+            asked: Chain::new(rules(), |r| requires(r) && r.is_asked_by_pod(), false),
             unless: Chain::new(rules(), requires, true),
             samples: coverage::samples_of(rules().flat_map(|rule| &rule.when)),
             labels,
@@ -121,18 +123,15 @@ impl<'r> Rules<'r> {
         &self.injector.profile.name
     }
 
-    /// Labels of namespaces that can be left out of a decomposition, the last first.
+    /// Labels of namespaces that a partitioning can leave out, in the order of the rules.
     pub(super) fn labels(&self) -> impl DoubleEndedIterator<Item = &'r str> {
         self.labels.iter().map(|key| key.name.as_str())
     }
 
-    /// All namespaces, as disjoint cells, without telling them apart by `hidden` labels.
-    pub(super) fn cells(&self, domain: &Domain, hidden: &BTreeSet<&str>) -> Vec<Cell> {
-        let labels = self
-            .labels
-            .iter()
-            .copied()
-            .filter(|key| !hidden.contains(key.name.as_str()));
+    /// All namespaces, as disjoint partitions, without telling them apart by `hidden` labels.
+    pub(super) fn partitions(&self, domain: &Domain, hidden: &BTreeSet<&str>) -> Vec<Partition> {
+        let labels = self.labels.iter().copied();
+        let labels = labels.filter(|key| !hidden.contains(key.name.as_str()));
         let keys: Vec<&Key> = labels.chain(&self.mirror).collect();
         self.split(&keys, domain, &mut BTreeMap::new())
     }
@@ -149,75 +148,66 @@ impl<'r> Rules<'r> {
         keys: &[&'k Key],
         domain: &'k Domain,
         known: &mut BTreeMap<&'k Key, &'k Sample>,
-    ) -> Vec<Cell> {
+    ) -> Vec<Partition> {
         let Some((key, rest)) = keys.split_first() else {
-            return vec![Cell {
-                cube: Cube::new(),
+            return vec![Partition {
+                labels: LabelSet::new(),
                 expr: self.expr(known),
             }];
         };
-        let mut groups: Vec<(Vec<Cell>, BTreeSet<usize>)> = Vec::new();
+        let mut groups: Vec<(Vec<Partition>, BTreeSet<usize>)> = Vec::new();
         for (number, sample) in domain.get(&key.name).into_iter().flatten().enumerate() {
             known.insert(key, sample);
-            let cells = self.split(rest, domain, known);
-            match groups.iter_mut().find(|(known, _)| *known == cells) {
+            let partitions = self.split(rest, domain, known);
+            match groups.iter_mut().find(|(known, _)| *known == partitions) {
                 Some((_, numbers)) => _ = numbers.insert(number),
-                None => groups.push((cells, BTreeSet::from([number]))),
+                None => groups.push((partitions, BTreeSet::from([number]))),
             }
         }
         known.remove(key);
+        // The label makes no difference.
         if groups.len() == 1 {
-            return groups.pop().map(|(cells, _)| cells).unwrap_or_default();
+            return groups.pop().map(|(all, _)| all).unwrap_or_default();
         }
         let mut all = Vec::new();
-        for (cells, numbers) in groups {
+        for (partitions, numbers) in groups {
             for part in selectable(numbers) {
-                all.extend(cells.iter().cloned().map(|mut cell| {
-                    cell.cube.insert(key.name.clone(), part.clone());
-                    cell
+                all.extend(partitions.iter().cloned().map(|mut one| {
+                    one.labels.insert(key.name.clone(), part.clone());
+                    one
                 }));
             }
         }
         all
     }
 
-    /// What is asked of a pod where these labels are known.
+    /// The condition on a pod where these labels are known.
     fn expr(&self, known: &BTreeMap<&Key, &Sample>) -> Expr {
         let (ordinary, own) = self.choices(known);
         let profile = &self.injector.profile;
         let acts = |name: &&str| !self.excluded.contains(name);
-        let except = profile
-            .namespaces
-            .except
-            .iter()
-            .map(String::as_str)
-            .filter(acts);
-        let mut scope = vec![Expr::namespace(except).not()];
-        if let Some(only) = &profile.namespaces.only {
-            scope.push(Expr::namespace(
-                only.iter().map(String::as_str).filter(acts),
-            ));
-        }
+        let named =
+            |names: &[String]| Expr::namespace(names.iter().map(String::as_str).filter(acts));
+        let mut scope = vec![named(&profile.namespaces.except).not()];
+        scope.extend(profile.namespaces.only.as_deref().map(named));
         let home = profile.service.namespace.as_str();
         let everywhere = ordinary.expr(&self.samples);
-        if !acts(&home) || !profile.namespaces.contains(home) {
-            scope.push(everywhere);
-            return Expr::all(scope);
-        }
         let at_home = own.expr(&self.samples);
-        // The mirrored label is never there by right: asking for too much then harms nobody.
-        let is_mirrored = self.mirror_in(known) == Some(true);
-        if at_home == everywhere
-            || is_mirrored && ordinary.or(own).expr(&self.samples) == everywhere
-        {
-            scope.push(everywhere);
-            return Expr::all(scope);
-        }
-        let is_home = Expr::namespace([home]);
-        scope.push(Expr::any([
-            Expr::all([is_home.clone().not(), everywhere]),
-            Expr::all([is_home, at_home]),
-        ]));
+        // The mirror never sets its label there: asking about too many pods then harms none.
+        let is_mirrored = || self.mirror_in(known) == Some(true);
+        let is_same = !acts(&home)
+            || !profile.namespaces.contains(home)
+            || at_home == everywhere
+            || is_mirrored() && ordinary.or(own).expr(&self.samples) == everywhere;
+        scope.push(if is_same {
+            everywhere
+        } else {
+            let is_home = Expr::namespace([home]);
+            Expr::any([
+                Expr::all([is_home.clone().not(), everywhere]),
+                Expr::all([is_home, at_home]),
+            ])
+        });
         Expr::all(scope)
     }
 
@@ -227,8 +217,8 @@ impl<'r> Rules<'r> {
             .map(|sample| sample.is_some())
     }
 
-    /// What pods are left to ask about, anywhere and in the injector's own namespace: under each
-    /// set of values that the keys may have which are not known.
+    /// The pods that remain, anywhere and in the injector's own namespace: under each set of values that
+    /// the unknown keys of the namespace may have.
     fn choices(&self, known: &BTreeMap<&Key, &Sample>) -> (Choice, Choice) {
         let hidden: Vec<(&Key, &Vec<Sample>)> = self
             .samples
@@ -249,9 +239,8 @@ impl<'r> Rules<'r> {
             let value = |key: &Key| values.get(key).copied();
             own.add(vec![asked.clone(), self.unless.given(value)]);
             let annotation = |name: &str| {
-                let mut read = values.iter();
-                let found = read
-                    .find(|(key, _)| key.place == Place::NamespaceAnnotation && key.name == name);
+                let is_it = |key: &Key| key.place == Place::NamespaceAnnotation && key.name == name;
+                let found = values.iter().find(|(key, _)| is_it(key));
                 found.and_then(|(_, sample)| sample.as_deref())
             };
             if mirrored.is_none_or(|is| is == mirror::asks(self.injector, annotation)) {
@@ -268,20 +257,16 @@ impl<'r> Rules<'r> {
         let mut ordinary = self.ordinary.given(value);
         if self.mirror_in(known) == Some(false) {
             ordinary.steps.retain(|step| {
-                let by_annotation = |key: &Key| key.place == Place::NamespaceAnnotation;
-                let by_pod = step
-                    .tests
-                    .iter()
-                    .any(|t| t.key.place.is_on_pod() && !t.absent);
-                !step.then || by_pod || !step.tests.iter().any(|t| by_annotation(&t.key))
+                let by_annotation = |t: &KeyTest| t.key.place == Place::NamespaceAnnotation;
+                let by_pod = |t: &KeyTest| t.key.place.is_on_pod() && !t.absent;
+                let is_wider = !step.then || step.tests.iter().any(by_pod);
+                is_wider || !step.tests.iter().any(by_annotation)
             });
         }
+        let unless = self.unless.given(value).without(hidden);
         let mut choices = (Choice::default(), Choice::default());
         choices.0.add(vec![ordinary.without(hidden)]);
-        choices.1.add(vec![
-            asked.clone(),
-            self.unless.given(value).without(hidden),
-        ]);
+        choices.1.add(vec![asked.clone(), unless]);
         choices
     }
 }
@@ -305,7 +290,7 @@ fn each<'k>(
 const ABSENT: usize = 0;
 const OTHER: usize = 1;
 
-/// The same kinds in parts that a selector can say: "absent or one of these" it cannot.
+/// The same kinds, in parts that a selector can say: it cannot say "absent or one of these".
 fn selectable(mut numbers: BTreeSet<usize>) -> Vec<BTreeSet<usize>> {
     let is_odd = numbers.contains(&ABSENT) && !numbers.contains(&OTHER) && numbers.len() > 1;
     if !is_odd {
@@ -316,22 +301,22 @@ fn selectable(mut numbers: BTreeSet<usize>) -> Vec<BTreeSet<usize>> {
 }
 
 /// The namespaces that are in both, if there can be one.
-pub(super) fn both(a: &Cube, b: &Cube) -> Option<Cube> {
-    let mut cube = a.clone();
+pub(super) fn both(a: &LabelSet, b: &LabelSet) -> Option<LabelSet> {
+    let mut both = a.clone();
     for (label, numbers) in b {
-        let shared = match cube.get(label) {
+        let shared = match both.get(label) {
             None => numbers.clone(),
             Some(own) => own & numbers,
         };
         if shared.is_empty() {
             return None;
         }
-        cube.insert(label.clone(), shared);
+        both.insert(label.clone(), shared);
     }
-    Some(cube)
+    Some(both)
 }
 
-/// A label in a selector.
+/// A term of a label selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Match {
     pub(super) label: String,
@@ -339,17 +324,15 @@ pub(super) struct Match {
     pub(super) values: Vec<String>,
 }
 
-/// A cube as terms of a label selector.
-pub(super) fn matches(cube: &Cube, domain: &Domain) -> Vec<Match> {
+/// The terms of a label selector.
+pub(super) fn matches(set: &LabelSet, domain: &Domain) -> Vec<Match> {
     let mut terms = Vec::new();
-    for (label, numbers) in cube {
+    for (label, numbers) in set {
         let all = domain.get(label).map_or(&[][..], Vec::as_slice);
-        let others = numbers.contains(&OTHER);
+        let (absent, others) = (numbers.contains(&ABSENT), numbers.contains(&OTHER));
         let named = all.iter().enumerate().skip(2);
-        let mut values: Vec<String> = named
-            .filter(|(number, _)| numbers.contains(number) != others)
-            .filter_map(|(_, sample)| sample.clone())
-            .collect();
+        let differing = named.filter(|(number, _)| numbers.contains(number) != others);
+        let mut values: Vec<String> = differing.filter_map(|(_, value)| value.clone()).collect();
         values.sort_unstable();
         let mut add = |operator, values| {
             terms.push(Match {
@@ -358,17 +341,19 @@ pub(super) fn matches(cube: &Cube, domain: &Domain) -> Vec<Match> {
                 values,
             });
         };
-        match (numbers.contains(&ABSENT), others) {
-            (true, false) => add("DoesNotExist", Vec::new()),
-            (false, false) => add("In", values),
-            (is_absent, true) => {
-                if !is_absent {
-                    add("Exists", Vec::new());
-                }
-                if !values.is_empty() {
-                    add("NotIn", values);
-                }
+        if !others {
+            if absent {
+                add("DoesNotExist", Vec::new());
+            } else {
+                add("In", values);
             }
+            continue;
+        }
+        if !absent {
+            add("Exists", Vec::new());
+        }
+        if !values.is_empty() {
+            add("NotIn", values);
         }
     }
     terms

@@ -4,11 +4,11 @@ use crate::injector::profile::ContainerName;
 use crate::injector::rule::Place;
 
 use super::{Container, Expr, KeyTest};
-use crate::render::ALTERNATIVE;
+use crate::names::ALTERNATIVE;
 
-/// What an expression may name.
+/// The names that an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::render) enum Scope {
+pub(crate) enum Scope {
     /// A webhook's condition on a pod: no namespace but its name (registration of webhooks is
     /// accepted with `namespaceObject`, which then is always null).
     Pod,
@@ -19,28 +19,22 @@ pub(in crate::render) enum Scope {
     Namespace,
 }
 
-/// The maps of a place: how an absent one is met, and how one that is there.
-struct Map {
-    /// May be absent: `.orValue({})` makes it a map.
-    path: &'static str,
-    optional: bool,
-}
-
 impl Scope {
-    fn map(self, place: Place) -> Map {
-        let (path, optional) = match (self, place) {
-            (Self::Policy, Place::PodLabel) => ("variables.labels", false),
-            (Self::Policy, Place::PodAnnotation) => ("variables.annotations", false),
-            (Self::Policy, Place::NamespaceLabel) => ("variables.namespaceLabels", false),
-            (Self::Policy, Place::NamespaceAnnotation) => ("variables.namespaceAnnotations", false),
-            (Self::Pod | Self::Namespace, Place::PodLabel | Place::NamespaceLabel) => {
-                ("object.metadata.?labels", true)
+    /// The map of a place, and what makes an absent one empty.
+    fn map(self, place: Place) -> (&'static str, &'static str) {
+        use Place::{NamespaceAnnotation, NamespaceLabel, PodAnnotation, PodLabel};
+        match (self, place) {
+            (Self::Policy, PodLabel) => ("variables.labels", ""),
+            (Self::Policy, PodAnnotation) => ("variables.annotations", ""),
+            (Self::Policy, NamespaceLabel) => ("variables.namespaceLabels", ""),
+            (Self::Policy, NamespaceAnnotation) => ("variables.namespaceAnnotations", ""),
+            (Self::Pod | Self::Namespace, PodLabel | NamespaceLabel) => {
+                ("object.metadata.?labels", ".orValue({})")
             }
-            (Self::Pod | Self::Namespace, Place::PodAnnotation | Place::NamespaceAnnotation) => {
-                ("object.metadata.?annotations", true)
+            (Self::Pod | Self::Namespace, PodAnnotation | NamespaceAnnotation) => {
+                ("object.metadata.?annotations", ".orValue({})")
             }
-        };
-        Map { path, optional }
+        }
     }
 
     /// The name of the namespace.
@@ -53,24 +47,23 @@ impl Scope {
     }
 
     /// The value of a key, `''` if it is absent.
-    pub(in crate::render) fn value(self, place: Place, key: &str) -> String {
-        format!("{}[?{}].orValue('')", self.map(place).path, text(key))
+    pub(crate) fn value(self, place: Place, key: &str) -> String {
+        format!("{}[?{}].orValue('')", self.map(place).0, text(key))
     }
 
     /// Whether a key is there.
-    pub(in crate::render) fn has(self, place: Place, key: &str) -> String {
-        let map = self.map(place);
-        let all = if map.optional { ".orValue({})" } else { "" };
-        format!("{} in {}{all}", text(key), map.path)
+    pub(crate) fn has(self, place: Place, key: &str) -> String {
+        let (map, or_empty) = self.map(place);
+        format!("{} in {map}{or_empty}", text(key))
     }
 
     /// A condition in CEL.
-    pub(in crate::render) fn print(self, expr: &Expr) -> String {
+    pub(crate) fn print(self, expr: &Expr) -> String {
         self.within(expr).0
     }
 
     /// Alternatives that stay apart in the text, see [`ALTERNATIVE`].
-    pub(in crate::render) fn alternatives(self, parts: &[Expr]) -> String {
+    pub(crate) fn alternatives(self, parts: &[Expr]) -> String {
         if let [one] = parts {
             return self.print(one);
         }
@@ -79,7 +72,7 @@ impl Scope {
     }
 
     /// The same as what stands before `?`.
-    pub(in crate::render) fn operand_of_choice(self, expr: &Expr) -> String {
+    pub(crate) fn operand_of_choice(self, expr: &Expr) -> String {
         self.operand(expr, Binding::And)
     }
 
@@ -104,7 +97,7 @@ impl Scope {
         match expr {
             Expr::Const(value) => (value.to_string(), Binding::Atom),
             Expr::Key(test) => self.key(test),
-            Expr::Namespace(names) => (one_of(self.namespace(), names, true), Binding::Relation),
+            Expr::Namespace(names) => one_of(self.namespace(), names),
             Expr::Container(wanted) => container(wanted),
             Expr::Not(inner) => {
                 if let Expr::Namespace(names) = &**inner {
@@ -143,10 +136,9 @@ impl Scope {
         let (compared, binding) = if *others {
             not_one_of(&value, values)
         } else {
-            (one_of(&value, values, true), Binding::Relation)
+            one_of(&value, values)
         };
-        let of_empty = test.passes(Some(""));
-        if of_empty == *absent {
+        if test.passes(Some("")) == *absent {
             (compared, binding)
         } else if *absent {
             (format!("!({has}) || {compared}"), Binding::Or)
@@ -160,11 +152,8 @@ impl Scope {
 fn container(wanted: &Container) -> (String, Binding) {
     match wanted {
         Container::Init(name) => {
-            let text = format!(
-                "variables.initContainers.exists(c, c.name == {})",
-                text(name)
-            );
-            (text, Binding::Atom)
+            let is_it = format!("exists(c, c.name == {})", text(name));
+            (format!("variables.initContainers.{is_it}"), Binding::Atom)
         }
         Container::Sidecar { name, not_image } => {
             let mut is_it = match name {
@@ -175,10 +164,9 @@ fn container(wanted: &Container) -> (String, Binding) {
                 let image = not_one_of("c.?image.orValue('')", not_image).0;
                 is_it = format!("{is_it} && {image}");
             }
-            let text = format!(
-                "variables.containers.exists(c, {is_it}) || variables.nativeSidecars.exists(c, {is_it})"
-            );
-            (text, Binding::Or)
+            let [plain, native] = ["containers", "nativeSidecars"]
+                .map(|list| format!("variables.{list}.exists(c, {is_it})"));
+            (format!("{plain} || {native}"), Binding::Or)
         }
     }
 }
@@ -205,30 +193,30 @@ impl Binding {
 }
 
 /// `value == 'a'` or `value in ['a', 'b']`.
-fn one_of(value: &str, list: &[String], is_one: bool) -> String {
-    match list {
-        [only] if is_one => format!("{value} == {}", text(only)),
-        [only] => format!("{value} != {}", text(only)),
+fn one_of(value: &str, list: &[String]) -> (String, Binding) {
+    let text = match list {
+        [only] => format!("{value} == {}", text(only)),
         _ => format!("{value} in {}", texts(list)),
-    }
+    };
+    (text, Binding::Relation)
 }
 
 fn not_one_of(value: &str, list: &[String]) -> (String, Binding) {
-    if list.len() == 1 {
-        return (one_of(value, list, false), Binding::Relation);
+    match list {
+        [only] => (format!("{value} != {}", text(only)), Binding::Relation),
+        _ => (format!("!({})", one_of(value, list).0), Binding::Atom),
     }
-    (format!("!({})", one_of(value, list, true)), Binding::Atom)
 }
 
 /// A list of texts.
-pub(in crate::render) fn texts(list: &[String]) -> String {
+pub(crate) fn texts(list: &[String]) -> String {
     let texts: Vec<String> = list.iter().map(|one| text(one)).collect();
     format!("[{}]", texts.join(", "))
 }
 
-/// A text literal. Whatever is not printable ASCII is escaped, so that no value can end the
-/// literal or hide in it.
-pub(in crate::render) fn text(value: &str) -> String {
+/// A text literal. All but printable ASCII is escaped, so that no value can end the literal or hide in
+/// it.
+pub(crate) fn text(value: &str) -> String {
     let mut literal = String::with_capacity(value.len() + 2);
     literal.push('\'');
     for c in value.chars() {

@@ -13,22 +13,32 @@ use super::{Expr, KeyTest};
 
 /// Tests in order: the first step all of whose tests pass decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::render) struct Chain {
-    pub(in crate::render) steps: Vec<Step>,
+pub(crate) struct Chain {
+    pub(crate) steps: Vec<Step>,
     /// What holds if no step decides.
-    pub(in crate::render) otherwise: bool,
+    pub(crate) otherwise: bool,
 }
 
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::render) struct Step {
-    pub(in crate::render) tests: Vec<KeyTest>,
-    pub(in crate::render) then: bool,
+pub(crate) struct Step {
+    pub(crate) tests: Vec<KeyTest>,
+    pub(crate) then: bool,
+}
+
+impl Step {
+    fn retaining(&self, keeps: impl Fn(&KeyTest) -> bool) -> Self {
+        let tests = self.tests.iter().filter(|test| keeps(test));
+        Self {
+            tests: tests.cloned().collect(),
+            then: self.then,
+        }
+    }
 }
 
 impl Chain {
     /// The rules, each with what it says here.
-    pub(in crate::render) fn new<'r>(
+    pub(crate) fn new<'r>(
         rules: impl Iterator<Item = &'r Rule>,
         then: impl Fn(&Rule) -> bool,
         otherwise: bool,
@@ -44,60 +54,44 @@ impl Chain {
     }
 
     /// The chain where `known` says the values of some keys.
-    pub(in crate::render) fn given<'s>(&self, known: impl Fn(&Key) -> Option<&'s Sample>) -> Self {
+    pub(crate) fn given<'s>(&self, known: impl Fn(&Key) -> Option<&'s Sample>) -> Self {
         let mut steps: Vec<Step> = Vec::new();
         for step in &self.steps {
-            let mut rest = Vec::new();
-            let mut fails = false;
-            for test in &step.tests {
-                match known(&test.key) {
-                    None => rest.push(test.clone()),
-                    Some(value) => fails |= !test.passes(value.as_deref()),
-                }
-            }
-            if fails {
+            let value = |test: &KeyTest| known(&test.key);
+            let fails = |test: &KeyTest| value(test).is_some_and(|v| !test.passes(v.as_deref()));
+            if step.tests.iter().any(fails) {
                 continue;
             }
-            let decides = rest.is_empty();
-            steps.push(Step {
-                tests: rest,
-                then: step.then,
-            });
+            let rest = step.retaining(|test| value(test).is_none());
+            let decides = rest.tests.is_empty();
+            steps.push(rest);
             if decides {
                 break;
             }
         }
-        Self {
-            steps,
-            otherwise: self.otherwise,
-        }
+        Self { steps, ..*self }
     }
 
-    /// A chain that never says less, without the keys that nothing is known of: what says yes
-    /// does so whatever they are, what says no does not.
-    pub(in crate::render) fn without(&self, hidden: impl Fn(&Key) -> bool) -> Self {
-        let keeps = |step: &&Step| step.then || !step.tests.iter().any(|test| hidden(&test.key));
-        let rest = |step: &Step| Step {
-            tests: step
-                .tests
-                .iter()
-                .filter(|test| !hidden(&test.key))
-                .cloned()
-                .collect(),
-            then: step.then,
-        };
+    /// A chain that never says less, without the hidden keys. A step that says yes does so whatever
+    /// their values are; a step that says no and reads one goes.
+    pub(crate) fn without(&self, hidden: impl Fn(&Key) -> bool) -> Self {
+        let is_known = |test: &KeyTest| !hidden(&test.key);
+        let keeps = |step: &&Step| step.then || step.tests.iter().all(is_known);
+        let steps = self.steps.iter().filter(keeps);
         Self {
-            steps: self.steps.iter().filter(keeps).map(rest).collect(),
-            otherwise: self.otherwise,
+            steps: steps.map(|step| step.retaining(is_known)).collect(),
+            ..*self
         }
     }
 
     /// The chain as though only tests of this place were there.
-    pub(in crate::render) fn only(mut self, place: Place) -> Self {
-        for step in &mut self.steps {
-            step.tests.retain(|test| test.key.place == place);
+    pub(crate) fn only(&self, place: Place) -> Self {
+        let is_there = |test: &KeyTest| test.key.place == place;
+        let steps = self.steps.iter().map(|step| step.retaining(is_there));
+        Self {
+            steps: steps.collect(),
+            ..*self
         }
-        self
     }
 
     fn constant(&self) -> Option<bool> {
@@ -124,26 +118,26 @@ impl Chain {
 
 /// Some chains say yes, all of one set: what is left over when several things are possible.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::render) struct Choice(BTreeSet<Vec<Chain>>);
+pub(crate) struct Choice(BTreeSet<Vec<Chain>>);
 
 impl Choice {
     /// One more possibility: all of these chains.
-    pub(in crate::render) fn add(&mut self, chains: Vec<Chain>) {
+    pub(crate) fn add(&mut self, chains: Vec<Chain>) {
         self.0.insert(chains);
     }
 
     /// Whatever one of the two allows.
-    pub(in crate::render) fn or(mut self, other: Self) -> Self {
+    pub(crate) fn or(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
     /// As a condition: the shortest that is found by trying `samples`, else as the rules stand.
-    pub(in crate::render) fn expr(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Expr {
+    pub(crate) fn expr(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Expr {
         self.exact(samples).unwrap_or_else(|| self.folded())
     }
 
-    pub(in crate::render) fn folded(&self) -> Expr {
+    pub(crate) fn folded(&self) -> Expr {
         Expr::any(
             self.0
                 .iter()
@@ -151,39 +145,40 @@ impl Choice {
         )
     }
 
+    fn tests(&self) -> impl Iterator<Item = &KeyTest> {
+        let steps = self.0.iter().flatten().flat_map(|chain| &chain.steps);
+        steps.flat_map(|step| &step.tests)
+    }
+
     /// By trying values. `None` if there are too many, or texts that differ by case alone matter
     /// in one rule and not in another.
     fn exact(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Option<Expr> {
-        let chains = self.0.iter().flatten();
-        let tests = chains
-            .flat_map(|chain| &chain.steps)
-            .flat_map(|step| &step.tests);
         let mut order: Vec<&Key> = Vec::new();
-        let mut folds: BTreeMap<&Key, bool> = BTreeMap::new();
-        for test in tests.clone() {
+        for test in self.tests() {
             if !order.contains(&&test.key) {
                 order.push(&test.key);
             }
-            *folds.entry(&test.key).or_default() |= test.fold;
         }
+        let folding = self.tests().filter(|test| test.fold);
+        let folded: BTreeSet<&Key> = folding.map(|test| &test.key).collect();
         let has_case = |value: &String| value.bytes().any(|byte| byte.is_ascii_alphabetic());
         let is_mixed = |test: &KeyTest| {
-            !test.fold && folds.get(&test.key) == Some(&true) && test.values.iter().any(has_case)
+            !test.fold && folded.contains(&test.key) && test.values.iter().any(has_case)
         };
-        if tests.clone().any(is_mixed) {
+        if self.tests().any(is_mixed) {
             return None;
         }
         let mut tried = Trial {
             samples,
             order: &order,
-            folds: &folds,
+            folded: &folded,
             left: MOST_TRIED,
         };
         let expr = tried.expr(self.clone())?;
         (expr.size() <= LONGEST).then_some(expr)
     }
 
-    /// With what is certain taken out; or what it all comes to.
+    /// The open chains alone; or the answer, if nothing is open.
     fn settled(self) -> Result<Self, bool> {
         let mut open = BTreeSet::new();
         for chains in self.0 {
@@ -200,10 +195,9 @@ impl Choice {
             open.insert(rest);
         }
         if open.is_empty() {
-            Err(false)
-        } else {
-            Ok(Self(open))
+            return Err(false);
         }
+        Ok(Self(open))
     }
 }
 
@@ -214,7 +208,7 @@ const LONGEST: usize = 60;
 struct Trial<'t> {
     samples: &'t BTreeMap<&'t Key, Vec<Sample>>,
     order: &'t [&'t Key],
-    folds: &'t BTreeMap<&'t Key, bool>,
+    folded: &'t BTreeSet<&'t Key>,
     left: usize,
 }
 
@@ -225,13 +219,7 @@ impl Trial<'_> {
             Err(constant) => return Some(Expr::Const(constant)),
             Ok(choice) => choice,
         };
-        let chains = || choice.0.iter().flatten();
-        let reads = |key: &&&Key| {
-            let mut tests = chains()
-                .flat_map(|chain| &chain.steps)
-                .flat_map(|step| &step.tests);
-            tests.any(|test| test.key == ***key)
-        };
+        let reads = |key: &&&Key| choice.tests().any(|test| test.key == ***key);
         let key = *self.order.iter().find(reads)?;
         let mut groups: Vec<(Expr, Vec<&Sample>)> = Vec::new();
         for sample in self.samples.get(key)? {
@@ -244,7 +232,7 @@ impl Trial<'_> {
                 None => groups.push((expr, vec![sample])),
             }
         }
-        let fold = self.folds.get(key).copied().unwrap_or(false);
+        let fold = self.folded.contains(key);
         let all: Vec<&Sample> = self.samples.get(key)?.iter().collect();
         // What is settled reads best first.
         groups.sort_by_key(|(expr, _)| !matches!(expr, Expr::Const(_)));
@@ -262,30 +250,17 @@ impl Trial<'_> {
 
 /// The test that these of all samples pass, and no others.
 fn one_of(key: &Key, passing: &[&Sample], all: &[&Sample], fold: bool) -> Expr {
-    // As `samples_of` has it: absent, what nobody names, what is named.
+    // In the order of `samples_of`: absent, any unnamed value, then each named one.
     let [absent, others] = [0, 1].map(|index| all.get(index).is_some_and(|s| passing.contains(s)));
-    let named = all
-        .iter()
-        .skip(2)
-        .filter(|sample| passing.contains(sample) != others);
-    let spell = |text: &String| {
-        if fold {
-            text.to_ascii_lowercase()
-        } else {
-            text.clone()
-        }
-    };
-    let mut values: Vec<String> = named
-        .filter_map(|sample| sample.as_ref().map(spell))
-        .collect();
-    values.sort_unstable();
-    values.dedup();
+    let named = all.iter().skip(2);
+    let differing = named.filter(|sample| passing.contains(sample) != others);
     KeyTest {
         key: key.clone(),
         absent,
         others,
-        values,
+        values: differing.filter_map(|sample| (*sample).clone()).collect(),
         fold,
     }
+    .normal()
     .expr()
 }

@@ -1,14 +1,15 @@
-//! Conditions as values: what is printed as CEL, and what tests evaluate.
+//! Conditions on a pod and its namespace, as values: made from rules, printed as CEL ([`cel`]), and
+//! evaluated by tests.
 
-pub(super) mod cel;
-pub(super) mod chain;
+pub(crate) mod cel;
+pub(crate) mod chain;
 
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Term, Test};
 
-/// A condition on a pod and its namespace.
+/// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::render) enum Expr {
+pub(crate) enum Expr {
     /// Always, or never.
     Const(bool),
     /// A test of a key's value.
@@ -26,19 +27,24 @@ pub(in crate::render) enum Expr {
 }
 
 impl Expr {
-    pub(in crate::render) const FALSE: Self = Self::Const(false);
+    pub(crate) const FALSE: Self = Self::Const(false);
 
-    /// All of these.
-    pub(in crate::render) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
+    /// All of these hold.
+    pub(crate) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::joined(parts, true)
     }
 
-    /// One of these.
-    pub(in crate::render) fn any(parts: impl IntoIterator<Item = Self>) -> Self {
+    /// One of these holds.
+    pub(crate) fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::joined(parts, false)
     }
 
-    /// A joint of parts for which `neutral` says nothing and its opposite says all.
+    /// All terms of a rule hold.
+    pub(crate) fn terms(terms: &[Term]) -> Self {
+        Self::all(KeyTest::of_all(terms).into_iter().map(KeyTest::expr))
+    }
+
+    /// Joins parts: a part that is `neutral` adds nothing, and its opposite decides alone.
     fn joined(parts: impl IntoIterator<Item = Self>, neutral: bool) -> Self {
         let mut list: Vec<Self> = Vec::new();
         for part in parts {
@@ -60,34 +66,32 @@ impl Expr {
                 }
             }
         }
-        match (list.len(), list.pop()) {
-            (_, None) => Self::Const(neutral),
-            (1, Some(only)) => only,
-            (_, Some(last)) => {
-                list.push(last);
-                if neutral {
-                    Self::All(list)
-                } else {
-                    Self::Any(list)
-                }
-            }
+        match list.pop() {
+            None => return Self::Const(neutral),
+            Some(only) if list.is_empty() => return only,
+            Some(last) => list.push(last),
+        }
+        if neutral {
+            Self::All(list)
+        } else {
+            Self::Any(list)
         }
     }
 
-    /// The opposite.
-    pub(in crate::render) fn not(self) -> Self {
+    /// It does not hold.
+    pub(crate) fn not(self) -> Self {
         match self {
             Self::Const(value) => Self::Const(!value),
             Self::Key(test) => test.negated().expr(),
             Self::Not(inner) => *inner,
-            other @ (Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_)) => {
-                Self::Not(Box::new(other))
+            Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_) => {
+                Self::Not(Box::new(self))
             }
         }
     }
 
     /// The namespace has one of these names.
-    pub(in crate::render) fn namespace<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+    pub(crate) fn namespace<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         names.sort_unstable();
         names.dedup();
@@ -99,7 +103,7 @@ impl Expr {
     }
 
     /// How many tests there are in it.
-    pub(in crate::render) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             Self::Const(_) => 0,
             Self::Key(_) | Self::Namespace(_) | Self::Container(_) => 1,
@@ -111,7 +115,7 @@ impl Expr {
 
 /// A container that a pod must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::render) enum Container {
+pub(crate) enum Container {
     /// In `containers`, or in `initContainers` with `restartPolicy: Always`.
     Sidecar {
         /// Its name.
@@ -126,21 +130,21 @@ pub(in crate::render) enum Container {
 /// Which values of a key pass: one form for all tests of rules, so that they can be negated and
 /// joined.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::render) struct KeyTest {
-    pub(in crate::render) key: Key,
+pub(crate) struct KeyTest {
+    pub(crate) key: Key,
     /// Whether an absent key passes.
-    pub(in crate::render) absent: bool,
+    pub(crate) absent: bool,
     /// Whether a value passes that is not among [`Self::values`]; those then do not.
-    pub(in crate::render) others: bool,
+    pub(crate) others: bool,
     /// Sorted; in lower case if [`Self::fold`].
-    pub(in crate::render) values: Vec<String>,
+    pub(crate) values: Vec<String>,
     /// Compare without case (ASCII).
-    pub(in crate::render) fold: bool,
+    pub(crate) fold: bool,
 }
 
 impl KeyTest {
     /// The test of a rule's term.
-    pub(in crate::render) fn of(term: &Term) -> Self {
+    pub(crate) fn of(term: &Term) -> Self {
         let (absent, others) = match term.test {
             Test::In(_) => (false, false),
             Test::NotIn(_) => (true, true),
@@ -148,32 +152,30 @@ impl KeyTest {
             Test::Absent => (true, false),
         };
         let named = term.test.values();
-        let fold = named.is_some_and(|values| values.fold);
-        let spell = |value: &String| {
-            if fold {
-                value.to_ascii_lowercase()
-            } else {
-                value.clone()
-            }
-        };
-        let mut values: Vec<String> = named
-            .map_or(&[][..], |values| &values.list)
-            .iter()
-            .map(spell)
-            .collect();
-        values.sort_unstable();
-        values.dedup();
         Self {
             key: term.key.clone(),
             absent,
             others,
-            values,
-            fold,
+            values: named.map_or_else(Vec::new, |values| values.list.clone()),
+            fold: named.is_some_and(|values| values.fold),
         }
+        .normal()
+    }
+
+    /// With its values in the one form: sorted, each once, in lower case where case does not count.
+    fn normal(mut self) -> Self {
+        if self.fold {
+            for value in &mut self.values {
+                value.make_ascii_lowercase();
+            }
+        }
+        self.values.sort_unstable();
+        self.values.dedup();
+        self
     }
 
     /// The tests of a rule's terms, those of one key as one.
-    pub(in crate::render) fn of_all(terms: &[Term]) -> Vec<Self> {
+    pub(crate) fn of_all(terms: &[Term]) -> Vec<Self> {
         let mut tests: Vec<Self> = Vec::new();
         for test in terms.iter().map(Self::of) {
             let same = tests
@@ -187,35 +189,32 @@ impl KeyTest {
         tests
     }
 
-    /// Whether both compare alike.
+    /// Whether both compare in the same way.
     fn can_join(&self, other: &Self) -> bool {
         self.fold == other.fold || self.values.is_empty() || other.values.is_empty()
     }
 
-    /// What passes both.
+    /// Leaves the values that pass both.
     fn join(&mut self, other: Self) {
-        let is_in = |list: &[String], value: &String| list.contains(value);
         self.fold |= other.fold;
         self.absent &= other.absent;
-        match (self.others, other.others) {
-            (true, true) => {
-                self.values.extend(other.values);
-                self.values.sort_unstable();
-                self.values.dedup();
-            }
-            (true, false) => {
-                let mut values = other.values;
-                values.retain(|value| !is_in(&self.values, value));
-                self.values = values;
-            }
-            (false, true) => self.values.retain(|value| !is_in(&other.values, value)),
-            (false, false) => self.values.retain(|value| is_in(&other.values, value)),
-        }
+        let own = std::mem::take(&mut self.values);
+        let passing = |list: Vec<String>, test: &[String], is_in: bool| {
+            let list = list.into_iter();
+            list.filter(|value| test.contains(value) == is_in).collect()
+        };
+        self.values = match (self.others, other.others) {
+            (true, true) => [own, other.values].concat(),
+            (true, false) => passing(other.values, &own, false),
+            (false, is_in) => passing(own, &other.values, !is_in),
+        };
         self.others &= other.others;
+        self.values.sort_unstable();
+        self.values.dedup();
     }
 
     /// Whether a value passes, `None` being an absent key.
-    pub(in crate::render) fn passes(&self, value: Option<&str>) -> bool {
+    pub(crate) fn passes(&self, value: Option<&str>) -> bool {
         let is_named = |value: &str| {
             self.values.iter().any(|one| {
                 if self.fold {
@@ -237,7 +236,7 @@ impl KeyTest {
     }
 
     /// As a condition; a test that always or never passes is a constant.
-    pub(in crate::render) fn expr(self) -> Expr {
+    pub(crate) fn expr(self) -> Expr {
         if self.values.is_empty() && self.absent == self.others {
             return Expr::Const(self.absent);
         }

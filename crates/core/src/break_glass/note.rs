@@ -4,26 +4,29 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::render::guard;
-
-/// What the annotation says: `WHO: WHY; until=TIME; injector=A,B`. The fields behind the text are
-/// written by the command; a person may write them or leave them out.
+/// The annotation: `WHO: WHY; until=TIME; injector=A,B`. The command writes the fields behind the text; a
+/// person may write them or leave them out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Who, and why.
     pub text: String,
-    /// When it closes by itself, if it does.
+    /// When enforcement resumes by itself, if it does.
     pub until: Option<Timestamp>,
-    /// The injectors that it is about; all of them if none is named.
+    /// The injectors that it is about; empty for all of them.
     pub injectors: Vec<String>,
 }
 
+/// Whether the text of the annotation suspends enforcement: two words at least, who and why. A word ends
+/// with ASCII white space, as in the guard's expression.
+pub fn suspends(annotation: &str) -> bool {
+    annotation.split_ascii_whitespace().nth(1).is_some()
+}
+
 impl Note {
-    /// Reads an annotation; `None` if it does not break the glass: it takes two words, as the
-    /// guard wants them. What cannot be read as a field is text, so that a time with a typing
-    /// error never comes.
+    /// Reads an annotation; `None` if it does not suspend enforcement. What cannot be read as a field is
+    /// text, so that a time with a typing error never comes.
     pub fn parse(annotation: &str) -> Option<Self> {
-        if !guard::is_broken(annotation) {
+        if !suspends(annotation) {
             return None;
         }
         let mut note = Self {
@@ -44,7 +47,7 @@ impl Note {
 
     fn read(&mut self, field: &str) -> bool {
         match field.split_once('=') {
-            // The last of each is the field: before it is what somebody gave as a reason.
+            // The last of each is the field; an earlier one is part of the reason.
             Some(("until", time)) if self.until.is_none() => match time.parse() {
                 Ok(time) => self.until = Some(time),
                 Err(_) => return false,
@@ -60,7 +63,7 @@ impl Note {
         true
     }
 
-    /// Whether its time has come.
+    /// Whether its end has come.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
@@ -70,18 +73,18 @@ impl Note {
         self.injectors.is_empty() || self.injectors.iter().any(|name| name == injector)
     }
 
-    /// Whether replicas let pods pass without the sidecars that it is about: not for a note without
-    /// an end, whose writer changes by hand what is to be changed.
+    /// Whether replicas admit pods without the sidecars that it is about. Not for a note without an end:
+    /// its writer changes the objects by hand.
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
     /// Names for reports and metrics: those of the injectors, or `all`.
     pub fn subjects(&self) -> Vec<&str> {
-        match self.injectors.is_empty() {
-            true => vec!["all"],
-            false => self.injectors.iter().map(String::as_str).collect(),
+        if self.injectors.is_empty() {
+            return vec!["all"];
         }
+        self.injectors.iter().map(String::as_str).collect()
     }
 }
 

@@ -1,0 +1,45 @@
+//! Break-glass: an administrator suspends, for a time and with who and why, what refuses pods.
+//!
+//! Everything stays in the cluster. An entry gets one more condition, which never holds or holds only for
+//! the requirements of other injectors, so that the API server does not call it, with or without
+//! meshgate. A binding warns where it denied, and its annotation says what it did before. So to resume takes
+//! no configuration and no meshgate, and restores exactly what was there.
+//!
+//! What comes out is a merge patch that holds only for the version that was seen.
+//!
+//! - [`note`]: the annotation: who, why, until when, which injectors.
+//! - [`suspend`], [`resume`]: the patches.
+
+pub mod note;
+mod object;
+pub mod resume;
+pub mod suspend;
+
+use serde_json::Value;
+
+use crate::names::{CONFIGURATION, MIRROR};
+
+use self::object::Entry;
+
+pub use self::note::Note;
+pub use crate::names::BREAK_GLASS as ANNOTATION;
+
+/// The webhook configurations that can be suspended, by their names.
+pub const CONFIGURATIONS: [&str; 2] = [CONFIGURATION, MIRROR];
+
+/// The configuration on which replicas read the note.
+pub const SEEN_ON: &str = CONFIGURATION;
+
+/// Whether an entry of a webhook configuration is suspended, as a whole or in part.
+pub fn is_off(entry: &Value) -> bool {
+    Entry::read(entry).is_some_and(|entry| entry.is_off())
+}
+
+/// The note on an object, if it suspends enforcement.
+pub fn of(object: &Value) -> Option<Note> {
+    let annotations = object.pointer("/metadata/annotations")?;
+    Note::parse(annotations.get(ANNOTATION)?.as_str()?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Clauses that a refusal of the check (`refusal`) and its twin in a policy (`policy`) have in common: one
+//! change here meets both.
+//!
+//! Where a clause holds a value of the pod, it is the text before and behind that value.
+
+use crate::injector::profile::{InjectedSet, Profile};
+use crate::injector::rule::{Key, Rule};
+
+/// No set of the profile counts for the pod.
+pub(super) const NO_SET: &str = "its configuration names no container for such a pod";
+/// Around the names of init containers.
+pub(super) const INIT_MISSING: [&str; 2] = ["init container ", " is missing from the pod"];
+/// Behind the name of a container.
+pub(super) const NOT_RESTARTABLE: &str = " is an init container without restartPolicy Always, which ends before the pod starts: another \
+     webhook may have removed that field";
+
+/// Before the value of a key.
+pub(super) fn key(key: &Key) -> String {
+    format!("{} {}=", key.place.noun(), key.name)
+}
+
+/// Behind the value of a key, where both the pod and its namespace have a say.
+pub(super) fn whose(key: &Key) -> &'static str {
+    if key.place.is_on_pod() {
+        " on the pod"
+    } else {
+        " on the namespace"
+    }
+}
+
+/// In place of terms, for a rule without any.
+pub(super) fn by_default(rule: &Rule) -> String {
+    match &rule.option {
+        Some(option) => format!("by default: option {option}"),
+        None => format!("by default: rule {}", rule.number),
+    }
+}
+
+/// Of a value that the injector does not know: behind that value.
+pub(super) fn unknown(profile: &Profile, key: &Key) -> String {
+    let accepted = profile.accepted_values(key).join(", ");
+    format!(
+        ", which {} does not know, so that it would never inject this pod; accepted values are {accepted}",
+        profile.name
+    )
+}
+
+/// The same, where no term names the value.
+pub(super) fn unknown_value(name: &str) -> String {
+    format!(" has a value that {name} does not know")
+}
+
+/// The pod holds nothing of the set.
+pub(super) fn missing(name: &str, set: &InjectedSet) -> String {
+    let wanted = match &set.sidecar {
+        Some(sidecar) => format!(
+            "container {sidecar} (looked for in containers, and in initContainers with restartPolicy Always)"
+        ),
+        None => super::wanted(set),
+    };
+    format!("the pod has no {wanted}: {name}'s webhook did not add it")
+}
+
+/// Around the name of a container and its image.
+pub(super) fn placeholder(name: &str) -> [String; 3] {
+    [
+        "the image of container ".to_owned(),
+        " is still the placeholder ".to_owned(),
+        format!(": {name}'s webhook did not fill it in"),
+    ]
+}
+
+/// The pod holds a container that makes the injector pass it by.
+pub(super) fn passed_by(name: &str, skip: &str) -> String {
+    format!("; {name} passes by pods with container {skip}, so that one pod cannot have both")
+}
+
+/// What an administrator may look at.
+pub(super) fn hint(hint: &str) -> String {
+    format!("; {hint}")
+}
+
+/// Where the injector tells what it did.
+pub(super) fn see_logs(namespace: &str) -> String {
+    format!("; see kubectl -n {namespace} get pods and the logs there")
+}

@@ -1,0 +1,329 @@
+//! The refusals of a policy, in CEL: the twin of `refusal`, for a user who meets the policy alone.
+//!
+//! Both say the same, by the clauses that they share. The API server knows neither where an injector is
+//! installed nor what other injectors say, so that the policy's sentence ends with the namespace that the
+//! profile names. Each is one line: the API server drops messages with a line break or of more than 5 KiB.
+
+use crate::condition::cel::{Scope, text};
+use crate::condition::{Container, Expr};
+use crate::injector::Injector;
+use crate::injector::profile::{ContainerName, InjectedSet, Profile};
+use crate::injector::rule::{Place, Rule, Term, Test};
+
+use super::clause;
+
+/// Variable: the init containers that are missing where a sidecar is there.
+const INIT_MISSING: &str = "initMissing";
+
+/// Longest value of the pod that is repeated, in characters: as [`crate::text::shown`] has it.
+const LONGEST: usize = 63;
+
+/// Variables that the sentences share: name and expression.
+pub(crate) fn variables(injector: &Injector) -> Vec<(&'static str, String)> {
+    let name = "object.metadata.?name.orValue('') != '' ? object.metadata.name : \
+                object.metadata.?generateName.orValue('')";
+    let pod = format!(
+        "'Pod ' + (variables.name == '' ? '' : {} + ' ') + 'in namespace ' + request.namespace",
+        cut("variables.name")
+    );
+    let sets = sets(&injector.profile);
+    let init_missing = init_missing(&sets).map(|list| (INIT_MISSING, list));
+    let first = [("name", name.to_owned()), ("pod", pod)]
+        .into_iter()
+        .chain(init_missing);
+    first.chain([("problem", problem(&sets))]).collect()
+}
+
+/// If `messageExpression` fails.
+pub(crate) fn plain_missing(injector: &Injector) -> String {
+    let name = &injector.profile.name;
+    format!("the pod requires {name}, and its sidecar is not in it")
+}
+
+/// If `messageExpression` fails.
+pub(crate) fn plain_invalid(injector: &Injector) -> String {
+    let name = &injector.profile.name;
+    format!("a label or annotation has a value that {name} does not know")
+}
+
+/// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but the pod has no …`, for
+/// the rules with these numbers.
+pub(crate) fn missing(injector: &Injector, numbers: &[usize]) -> String {
+    let profile = &injector.profile;
+    let name = &profile.name;
+    let requires = by_rule(injector, numbers, |rule| {
+        let start = [
+            who(rule.is_asked_by_pod()),
+            text(&format!(" requires {name} (")),
+        ];
+        start.into_iter().chain(why(rule)).collect()
+    });
+    let mut parts = vec![requires, text(") but "), "variables.problem".to_owned()];
+    parts.extend(passed_by(profile));
+    let hint = profile.hint.iter().map(|hint| clause::hint(hint));
+    let last: String = hint
+        .chain([clause::see_logs(&profile.service.namespace)])
+        .collect();
+    parts.push(text(&last));
+    parts.join(" +\n")
+}
+
+/// `Pod shop in namespace orders has annotation linkerd.io/inject=on, which linkerd does not know …`.
+pub(crate) fn invalid(injector: &Injector, numbers: &[usize]) -> String {
+    let profile = &injector.profile;
+    by_rule(injector, numbers, |rule| match culprit(rule) {
+        None => vec![who(true), text(&clause::unknown_value(&profile.name))],
+        Some(term) => vec![
+            who(term.key.place.is_on_pod()),
+            text(&format!(" has {}", clause::key(&term.key))),
+            value(term),
+            text(&clause::unknown(profile, &term.key)),
+        ],
+    })
+}
+
+/// One text by the number of the rule that decided, joined from parts.
+fn by_rule<'r>(
+    injector: &'r Injector,
+    numbers: &[usize],
+    parts: impl Fn(&'r Rule) -> Vec<String>,
+) -> String {
+    let rules = injector.active_rules();
+    let rules = rules.filter(|rule| numbers.contains(&rule.number));
+    let mut texts: Vec<_> = rules
+        .map(|rule| (rule.number, parts(rule).join(" + ")))
+        .collect();
+    let Some((_, last)) = texts.pop() else {
+        return text("");
+    };
+    if texts.is_empty() {
+        return last;
+    }
+    let before = texts
+        .iter()
+        .map(|(number, text)| format!("variables.rule == {number} ? {text} :\n"));
+    format!("({}{last})", before.collect::<String>())
+}
+
+fn who(is_pod: bool) -> String {
+    if is_pod {
+        "variables.pod".to_owned()
+    } else {
+        "'Namespace ' + request.namespace".to_owned()
+    }
+}
+
+/// The terms that decided, with the values that are there.
+fn why(rule: &Rule) -> Vec<String> {
+    let positive = || rule.when.iter().filter(|term| term.test.is_positive());
+    let on_pod = |term: &Term| term.key.place.is_on_pod();
+    let is_mixed = positive().any(on_pod) && !positive().all(on_pod);
+    let mut named: Vec<&Term> = Vec::new();
+    for term in positive() {
+        if !named.iter().any(|other| other.key == term.key) {
+            named.push(term);
+        }
+    }
+    let mut parts = Vec::new();
+    for (number, term) in named.iter().enumerate() {
+        let and = if number == 0 { "" } else { " and " };
+        parts.push(text(&format!("{and}{}", clause::key(&term.key))));
+        parts.push(value(term));
+        if is_mixed {
+            parts.push(text(clause::whose(&term.key)));
+        }
+    }
+    if parts.is_empty() {
+        parts.push(text(&clause::by_default(rule)));
+    }
+    parts
+}
+
+/// The value of a term's key.
+fn value(term: &Term) -> String {
+    let value = Scope::Policy.value(term.key.place, &term.key.name);
+    let is_annotation = matches!(
+        term.key.place,
+        Place::PodAnnotation | Place::NamespaceAnnotation
+    );
+    match &term.test {
+        Test::In(values) => match values.list.as_slice() {
+            [only] if !values.fold => text(only),
+            _ => value,
+        },
+        Test::NotIn(_) | Test::Exists | Test::Absent if is_annotation => shown(&value),
+        Test::NotIn(_) | Test::Exists | Test::Absent => value,
+    }
+}
+
+/// A text that a user wrote, short and on one line: as [`crate::text::shown`] has it, but for control
+/// characters other than line breaks and tabs.
+fn shown(value: &str) -> String {
+    let line = text("\u{fffd}");
+    let plain = ["\\n", "\\r", "\\t"].map(|control| format!(".replace('{control}', {line})"));
+    format!("{}{}", cut(value), plain.concat())
+}
+
+/// A text that is not too long.
+fn cut(value: &str) -> String {
+    let long = text("…");
+    format!("({value}.size() > {LONGEST} ? {value}.substring(0, {LONGEST}) + {long} : {value})")
+}
+
+/// Containers that make the injector pass the pod by: the first that is there is named.
+fn passed_by(profile: &Profile) -> Option<String> {
+    let choices = profile.skips.iter().map(|skip| {
+        let is_it = format!("exists(c, c.name == {})", text(skip));
+        let said = text(&clause::passed_by(&profile.name, skip));
+        format!("variables.containers.{is_it} || variables.initContainers.{is_it} ? {said} : ")
+    });
+    let choices: String = choices.collect();
+    (!choices.is_empty()).then(|| format!("({choices}'')"))
+}
+
+/// The term whose value is the unknown one: the first that excludes values, of a key that is
+/// there; else the last whose key is.
+fn culprit(rule: &Rule) -> Option<&Term> {
+    let is_there = |term: &&Term| {
+        let mut terms = rule.when.iter();
+        terms.any(|other| other.key == term.key && other.test.is_positive())
+    };
+    let mut terms = rule.when.iter().filter(is_there);
+    let excludes = terms
+        .clone()
+        .find(|term| matches!(term.test, Test::NotIn(_)));
+    excludes.or_else(|| terms.next_back())
+}
+
+/// The sets of the profile that may count.
+fn sets(profile: &Profile) -> Vec<Set<'_>> {
+    let sets = profile.injected.iter();
+    sets.filter(|set| profile.is_on(set.option.as_deref()))
+        .map(|set| Set {
+            set,
+            name: &profile.name,
+        })
+        .collect()
+}
+
+fn init_missing(sets: &[Set<'_>]) -> Option<String> {
+    let lists: Vec<String> = sets.iter().filter_map(Set::init_missing).collect();
+    (!lists.is_empty()).then(|| lists.join(" +\n"))
+}
+
+/// The flaw of the set that comes closest, as `decision::injected` finds it.
+fn problem(sets: &[Set<'_>]) -> String {
+    let mut choices: Vec<String> = Vec::new();
+    if init_missing(sets).is_some() {
+        let [before, behind] = clause::INIT_MISSING.map(text);
+        let names = format!("variables.{INIT_MISSING}");
+        choices.push(format!(
+            "{names}.size() > 0 ? {before} + {names}.join(' or ') + {behind}"
+        ));
+    }
+    choices.extend(sets.iter().filter_map(Set::placeholder));
+    choices.extend(sets.iter().filter_map(Set::not_restartable));
+    let (always, sometimes): (Vec<&Set<'_>>, Vec<_>) = sets.iter().partition(|one| one.is_always());
+    let sometimes = sometimes.into_iter().rev();
+    choices.extend(sometimes.map(|one| one.choice([], "", &one.missing())));
+    let last = always.first().map(|one| one.missing());
+    choices.push(last.unwrap_or_else(|| text(clause::NO_SET)));
+    // Sets that differ by their init containers alone have the same flaws otherwise.
+    let mut distinct: Vec<String> = Vec::new();
+    for choice in choices {
+        if !distinct.contains(&choice) {
+            distinct.push(choice);
+        }
+    }
+    distinct.join(" :\n")
+}
+
+/// A set of containers that a pod may hold, and the injector's name.
+struct Set<'p> {
+    set: &'p InjectedSet,
+    name: &'p str,
+}
+
+impl Set<'_> {
+    /// The set counts for every pod.
+    fn is_always(&self) -> bool {
+        self.set.when.is_empty()
+    }
+
+    /// A container by the name of the sidecar runs, with an image that is none of these.
+    fn runs(&self, not_image: &[String]) -> Option<Expr> {
+        Some(Expr::Container(Container::Sidecar {
+            name: self.set.sidecar.clone()?,
+            not_image: not_image.to_vec(),
+        }))
+    }
+
+    /// Those of these containers that have the name of the sidecar.
+    fn meant(&self, containers: &str) -> Option<String> {
+        let is_meant = match self.set.sidecar.as_ref()? {
+            ContainerName::Exact(name) => format!("c.name == {}", text(name)),
+            ContainerName::Prefix(start) => format!("c.name.startsWith({})", text(start)),
+        };
+        Some(format!("{containers}.filter(c, {is_meant})"))
+    }
+
+    /// The name of the sidecar, or of this container where the profile has only how it begins.
+    fn sidecar(&self, container: &str) -> String {
+        match &self.set.sidecar {
+            Some(ContainerName::Exact(name)) => text(name),
+            Some(ContainerName::Prefix(_)) | None => format!("{container}.name"),
+        }
+    }
+
+    /// A choice that stands where the set counts and this holds.
+    fn choice<const N: usize>(&self, conditions: [Expr; N], more: &str, then: &str) -> String {
+        let all = [Expr::terms(&self.set.when)].into_iter().chain(conditions);
+        let holds = Scope::Policy.operand_of_choice(&Expr::all(all));
+        let and = if more.is_empty() { "" } else { " && " };
+        format!("{holds}{and}{more} ? {then}")
+    }
+
+    /// The names of the init containers that are missing, where the sidecar is there.
+    fn init_missing(&self) -> Option<String> {
+        let runs = self.runs(&self.set.not_image)?;
+        let names: Vec<String> = self.set.init.iter().map(|name| text(name)).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let missing = format!(
+            "[{}].filter(n, !variables.initContainers.exists(c, c.name == n))",
+            names.join(", ")
+        );
+        Some(format!("({} : [])", self.choice([runs], "", &missing)))
+    }
+
+    fn placeholder(&self) -> Option<String> {
+        let filled = self.runs(&self.set.not_image)?;
+        let running = self.meant("(variables.containers + variables.nativeSidecars)")?;
+        let last = format!("{running}[{running}.size() - 1]");
+        let image = match self.set.not_image.as_slice() {
+            [] => return None,
+            [only] => text(only),
+            _ => format!("{last}.image"),
+        };
+        let [before, between, behind] = clause::placeholder(self.name).map(|part| text(&part));
+        let name = self.sidecar(&last);
+        let then = format!("{before} + {name} + {between} + {image} + {behind}");
+        Some(self.choice([self.runs(&[])?, filled.not()], "", &then))
+    }
+
+    fn not_restartable(&self) -> Option<String> {
+        let found = self.meant("variables.initContainers")?;
+        let name = self.sidecar(&format!("{found}[0]"));
+        let then = format!("{name} + {}", text(clause::NOT_RESTARTABLE));
+        Some(self.choice(
+            [self.runs(&[])?.not()],
+            &format!("{found}.size() > 0"),
+            &then,
+        ))
+    }
+
+    fn missing(&self) -> String {
+        text(&clause::missing(self.name, self.set))
+    }
+}
