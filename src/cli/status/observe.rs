@@ -265,7 +265,7 @@ fn when(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref();
     let of_series = series.and_then(|series| series.last_observed_time.as_ref());
     let first = event.event_time.as_ref().map(|time| time.0);
-    last.or(of_series.map(|time| time.0)).or(first)
+    last.or_else(|| of_series.map(|time| time.0)).or(first)
 }
 
 /// The latest of meshgate's own Events about the registration. `status` does without it where the

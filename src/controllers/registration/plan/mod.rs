@@ -53,6 +53,10 @@ pub(super) struct Progress {
 
 /// One write.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a plan has a dozen, and most are the large one"
+)]
 pub(super) enum Action {
     CreateNamespace,
     /// By server-side apply; with the resourceVersion that the object was seen with, if it was.

@@ -109,7 +109,8 @@ impl Scope {
         let key = self.value(key, locals)?;
         let find = |value: &Value| match &key {
             Value::Number(number) => value.get(usize::try_from(number.as_u64()?).ok()?).cloned(),
-            key => value.get(key.as_str()?).cloned(),
+            Value::String(key) => value.get(key).cloned(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
         match self.eval(of, locals)? {
             Cel::Optional(value) => Ok(Cel::Optional(value.as_ref().and_then(find))),
@@ -271,7 +272,11 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
         } else if c.is_ascii_digit() {
             let digits = run(|c| c.is_ascii_digit());
             at += digits.len();
-            Token::Number(digits.parse().unwrap())
+            Token::Number(
+                digits
+                    .parse()
+                    .map_err(|_| format!("{digits} is no number"))?,
+            )
         } else if c.is_ascii_alphabetic() {
             let word = run(|c| c.is_ascii_alphanumeric() || c == '_');
             at += word.len();

@@ -134,8 +134,10 @@ fn refusal(spec: &Value, case: &Case, pod: &Value) -> Option<String> {
         return None;
     }
     let failed = list("validations").iter().find(|one| !holds(one))?;
-    let sentence = evaluate(&text("messageExpression")(failed));
-    Some(sentence.as_str().unwrap().to_owned())
+    match evaluate(&text("messageExpression")(failed)) {
+        Value::String(sentence) => Some(sentence),
+        other => panic!("{}: {other} is no sentence", case.name),
+    }
 }
 
 /// As the API server has them.
@@ -166,7 +168,7 @@ fn without_nulls(value: Value) -> Value {
             )
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
 }
 
