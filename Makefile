@@ -62,7 +62,7 @@ bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon a
 
 bench-ha: lab ## What a restart, a rotation, a lost node and a cold start cost those who create pods, beside a plain webhook
 	$(CARGO) build --locked --bins
-	$(CARGO) test --locked --test it -- --ignored --nocapture --test-threads 1 lab::nobody::bench
+	$(CARGO) test --locked --test it -- --ignored --nocapture --test-threads 1 lab::availability::bench
 
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run

@@ -11,7 +11,7 @@ use axum::routing::post;
 use clap::Parser;
 use jiff::Timestamp;
 use meshgate::certs::files::PairFiles;
-use meshgate::lifecycle::{Latches, Shutdown, Tasks};
+use meshgate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use meshgate::server::args::{Placement, ServerArgs};
 use meshgate::server::tls::LivePair;
 use meshgate::server::{Server, bind};
@@ -51,9 +51,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tokio::runtime::Runtime::new()?.block_on(async move {
         let shutdown = Shutdown::on_signals()?;
         let tasks = Tasks::new(shutdown.clone());
-        let latches = Latches::new();
+        let checks = HealthChecks::new();
         let listener = bind::bind(address, "ADDRESS")?;
-        let ready = latches.add("listener");
+        let ready = checks.add("listener");
         let limits = Flags::parse_from(["noop"])
             .server
             .limits(Placement::Standalone);

@@ -55,8 +55,8 @@ impl<'a> Request<'a> {
     /// Reads a review.
     ///
     /// # Errors
-    /// The body is not JSON, not a v1 AdmissionReview, or has no request or uid: nobody could
-    /// answer it with a review (cases 9 and 10).
+    /// The body is not JSON, not a v1 AdmissionReview, or has no request or uid: it
+    /// cannot be answered with a review (cases 9 and 10).
     pub(super) fn read(body: &'a [u8]) -> Result<Self, BadCall> {
         if body.is_empty() {
             return Err(BadCall::Empty);

@@ -172,7 +172,7 @@ fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
         .admin_listen
         .unwrap_or_else(|| placement.admin_address());
     let listener = bind::bind(address, "--admin-listen")?;
-    let health = Health::new(runtime.latches.clone(), runtime.shutdown.clone());
+    let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());
     let metrics = Arc::clone(&runtime.metrics);
     let scrape = Arc::new(move || Exposition {
         content_type: metrics::CONTENT_TYPE,
@@ -187,7 +187,7 @@ fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> a
     let connect = || client::connect(api).context("cannot set up a client for the API server");
     let reporting = |name| Reporting {
         metrics: Arc::clone(&runtime.metrics),
-        latch: runtime.latches.add(name),
+        check: runtime.checks.add(name),
     };
     let namespace = form.settings.namespace.clone();
     let injectors = Arc::new(injectors.excluding(&namespace));
@@ -197,7 +197,7 @@ fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> a
     };
     let elector = Elector::new(connect()?, lease, &host(), reporting("lease"));
     let registration = reporting("registration");
-    registration.latch.open_with(KEPT_BY_LEADER);
+    registration.check.pass_with(KEPT_BY_LEADER);
     let writer = Writer {
         client: connect()?,
         claim: elector.claim(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
-use crate::lifecycle::{Latches, Shutdown, Tasks};
+use crate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use crate::metrics::Metrics;
 
 use super::output::Done;
@@ -19,7 +19,7 @@ pub(in crate::cli) fn block_on(command: impl Future<Output = Done>) -> Done {
 /// The handles that each part gets.
 pub(in crate::cli) struct Runtime {
     pub(in crate::cli) shutdown: Shutdown,
-    pub(in crate::cli) latches: Latches,
+    pub(in crate::cli) checks: HealthChecks,
     pub(in crate::cli) tasks: Tasks,
     pub(in crate::cli) metrics: Arc<Metrics>,
     /// For loops that end as soon as the drain begins.
@@ -38,7 +38,7 @@ impl Runtime {
             cancelled.cancel();
         });
         Ok(Self {
-            latches: Latches::new(),
+            checks: HealthChecks::new(),
             metrics: Arc::new(Metrics::new()),
             stop,
             shutdown,

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::injector::Injectors;
 use crate::leader::{Fenced, Reporting};
-use crate::lifecycle::Latch;
+use crate::lifecycle::HealthCheck;
 use crate::metrics::Metrics;
 use crate::render::{MirrorForm, Settings};
 
@@ -40,7 +40,7 @@ pub struct Context {
     injectors: Arc<Injectors>,
     form: Form,
     metrics: Arc<Metrics>,
-    latch: Latch,
+    check: HealthCheck,
     /// By what callers are to verify meshgate's certificate; `None` until it is known.
     trust: watch::Sender<Option<Trust>>,
     /// The mirror is as this configuration wants it.
@@ -71,21 +71,21 @@ pub struct Form {
 }
 
 impl Context {
-    /// The latch tells the progress and is always open: a server that the API server does not call yet
+    /// The health check tells the progress and always passes: a server that the API server does not call yet
     /// can answer.
     pub fn new(
         client: Fenced,
         injectors: Arc<Injectors>,
         form: Form,
-        Reporting { metrics, latch }: Reporting,
+        Reporting { metrics, check }: Reporting,
     ) -> Self {
-        latch.open_with("not written yet");
+        check.pass_with("not written yet");
         Self {
             client: client.client(),
             injectors,
             form,
             metrics,
-            latch,
+            check,
             trust: watch::Sender::new(None),
             mirrored: watch::Sender::new(false),
             labelled: watch::Sender::new(false),
@@ -96,7 +96,7 @@ impl Context {
 
     /// Another process leads from now on: what this one reported of the cluster is out of date.
     fn is_over(&self) {
-        self.latch.open_with(KEPT_BY_LEADER);
+        self.check.pass_with(KEPT_BY_LEADER);
         self.metrics.writes_no_more();
     }
 

@@ -68,9 +68,10 @@ impl Kind {
                 "validatingadmissionpolicybindings",
             ),
         };
-        let group = match self {
-            Self::ClusterRole => "rbac.authorization.k8s.io",
-            _ => "admissionregistration.k8s.io",
+        let group = if self == Self::ClusterRole {
+            "rbac.authorization.k8s.io"
+        } else {
+            "admissionregistration.k8s.io"
         };
         Names {
             group,

@@ -47,7 +47,7 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// Its name in the Lease begins with `host` and is unique to this process. The latch opens with
+    /// Its name in the Lease begins with `host` and is unique to this process. The health check passes with
     /// the API server's first answer: a follower is as ready as the leader (case 61). Give it a client
     /// of its own, so that renewals wait for no other request.
     pub fn new(client: Client, lease: LeaseName, host: &str, reporting: Reporting) -> Self {

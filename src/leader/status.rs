@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::lifecycle::Latch;
+use crate::lifecycle::HealthCheck;
 use crate::metrics::Metrics;
 
 use super::{Claim, Elector};
@@ -16,7 +16,7 @@ const CANNOT: &str = "the Lease cannot be read or written";
 #[derive(Clone)]
 pub struct Reporting {
     pub metrics: Arc<Metrics>,
-    pub latch: Latch,
+    pub check: HealthCheck,
 }
 
 /// What was reported last.
@@ -53,14 +53,14 @@ impl Elector {
             has_answer,
             ..
         } = &self.told;
-        let latch = &self.reporting.latch;
+        let check = &self.reporting.check;
         // Once ready, it stays ready when the API server fails (case 61).
         if problem.is_empty() {
-            latch.open_with(state);
+            check.pass_with(state);
         } else if *has_answer {
-            latch.open_with(format!("{state}; {CANNOT}: {problem}"));
+            check.pass_with(format!("{state}; {CANNOT}: {problem}"));
         } else {
-            latch.close(format!("{CANNOT}: {problem}"));
+            check.fail(format!("{CANNOT}: {problem}"));
         }
     }
 
@@ -84,7 +84,7 @@ pub(super) async fn tell_terms(
     reporting: Reporting,
     stop: CancellationToken,
 ) {
-    let Reporting { metrics, latch } = reporting;
+    let Reporting { metrics, check } = reporting;
     while let Some(term) = stop.run_until_cancelled(claim.held()).await {
         metrics.leads(true);
         tracing::info!(identity, "leader: this process writes from now on");
@@ -92,7 +92,7 @@ pub(super) async fn tell_terms(
             return;
         }
         metrics.leads(false);
-        latch.open_with("no process leads: this one could not renew the Lease in time");
+        check.pass_with("no process leads: this one could not renew the Lease in time");
         tracing::warn!(
             "no longer the leader: this process could not renew the Lease in time, or another one \
              took it; this process writes nothing and contends again"

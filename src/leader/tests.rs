@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::*;
-use crate::lifecycle::{Group, Latches, Shutdown, Tasks};
+use crate::lifecycle::{Group, HealthChecks, Shutdown, Tasks};
 use crate::metrics::Metrics;
 
 /// What is wrong with the API server, in the order of requests, again and again.
@@ -171,7 +171,7 @@ impl Process {
         };
         let reporting = Reporting {
             metrics: Arc::new(Metrics::new()),
-            latch: Latches::new().add("lease"),
+            check: HealthChecks::new().add("lease"),
         };
         let elector = Elector::new(client(server, who), lease, &who.to_string(), reporting);
         let (stop, claim) = (CancellationToken::new(), elector.claim());

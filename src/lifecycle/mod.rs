@@ -1,13 +1,13 @@
 //! How the program lives and dies: when it is ready, how it is told to stop, and what runs in it.
 //!
 //! Owns the three things that every part needs: [`Shutdown`] (two
-//! stages, one token), [`Latches`] (readiness as a set of named conditions) and [`Tasks`] (the only
+//! stages, one token), [`HealthChecks`] (readiness as a set of named conditions) and [`Tasks`] (the only
 //! caller of `tokio::spawn`). It is a leaf: it must not know what the conditions or tasks are.
 
-mod latch;
+mod health_check;
 mod shutdown;
 mod task;
 
-pub use latch::{Condition, Latch, Latches};
+pub use health_check::{Condition, HealthCheck, HealthChecks};
 pub use shutdown::Shutdown;
 pub use task::{Group, TaskFailure, Tasks};

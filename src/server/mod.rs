@@ -30,7 +30,7 @@ use self::accept::Acceptor;
 use self::args::Limits;
 use self::connection::{Connections, Orders, Stage};
 use self::tls::LivePair;
-use crate::lifecycle::{Group, Latch, Shutdown};
+use crate::lifecycle::{Group, HealthCheck, Shutdown};
 use crate::telemetry::with_causes;
 
 /// How long to wait before the server asks itself again whether it answers.
@@ -43,7 +43,7 @@ pub struct Server {
     connections: Arc<Connections>,
     pair: LivePair,
     limits: Limits,
-    ready: Latch,
+    ready: HealthCheck,
 }
 
 /// Why a server cannot be started.
@@ -58,7 +58,7 @@ pub enum ServerError {
 impl Server {
     /// Takes a bound listener and everything that is needed to serve on it.
     ///
-    /// `ready` is opened once the server has answered a TLS handshake to itself, and closed when
+    /// `ready` passes once the server has answered a TLS handshake to itself, and fails when
     /// the drain begins.
     ///
     /// # Panics
@@ -69,7 +69,7 @@ impl Server {
         router: Router,
         pair: LivePair,
         limits: Limits,
-        ready: Latch,
+        ready: HealthCheck,
     ) -> Result<Self, ServerError> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
@@ -137,15 +137,15 @@ impl Server {
 
     async fn delay_over(&self, shutdown: &Shutdown, orders: &watch::Sender<Orders>) {
         shutdown.draining().await;
-        self.ready.close("shutting down");
+        self.ready.fail("shutting down");
         orders.send_modify(|now| now.stage = Stage::Draining);
         sleep(self.limits.shutdown_delay).await;
     }
 
-    /// Opens the latch when the listener answers, and then waits for ever.
+    /// Lets the check pass when the listener answers, and then waits for ever.
     async fn prove_ready(&self) {
         while self.pair.current().is_none() {
-            self.ready.close("waits for a certificate");
+            self.ready.fail("waits for a certificate");
             sleep(PROBE_PAUSE).await;
         }
         while let Err(error) = probe::probe_own_listener(self.address, &self.pair).await {
@@ -153,10 +153,10 @@ impl Server {
                 error = with_causes(&error),
                 "the server does not answer itself"
             );
-            self.ready.close(error.to_string());
+            self.ready.fail(error.to_string());
             sleep(PROBE_PAUSE).await;
         }
-        self.ready.open();
+        self.ready.pass();
         std::future::pending().await
     }
 }

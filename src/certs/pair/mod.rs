@@ -2,7 +2,7 @@
 //!
 //! Owns the one answer to "may we serve with this". A [`ServingPair`] that exists has been parsed,
 //! its key belongs to its first certificate, and that certificate was valid at the time given. It
-//! must not know where the bytes came from, and never shows the key to anybody but rustls.
+//! must not know where the bytes came from, and shows the key to rustls alone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct ServingPair {
 }
 
 /// Why a certificate and a key cannot be served with. The messages speak of "the certificate" and
-/// "the key"; whoever read them from somewhere says from where.
+/// "the key"; the code that read them says from where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairError {
     /// There is no chain.

@@ -154,7 +154,7 @@ fn files_that_are_missing_are_named() {
     );
 }
 
-/// Files as somebody else would put them there, valid for a day.
+/// Files as an administrator would put them there, valid for a day.
 fn give(dir: &Path) {
     let day = Duration::from_secs(86_400);
     let authority = Authority::new("somebody's CA", day, now()).unwrap();

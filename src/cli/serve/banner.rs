@@ -120,7 +120,7 @@ pub(super) fn notes(store: &Store) -> Vec<String> {
         (
             store.nodes().rule_rests(),
             format!(
-                "{lost} of {nodes} Nodes look lost, which is too many to be true: meshgate does \
+                "{lost} of {nodes} Nodes look lost, which is implausible: meshgate does \
                  not look at nodes"
             ),
         ),

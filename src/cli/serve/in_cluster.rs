@@ -18,7 +18,7 @@ use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
 use crate::controllers::certificates::secret::SecretRef;
 use crate::kube_api::client;
-use crate::lifecycle::Latch;
+use crate::lifecycle::HealthCheck;
 use crate::server::args::Placement;
 
 use super::banner::{self, Lines};
@@ -83,7 +83,7 @@ async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Or
     let listeners = Listeners::bind(args, placement, secret)?;
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.install.namespace)));
     let cluster = Arc::new(Cluster::new(store));
-    let latches = start_view(&runtime, &client, &cluster);
+    let checks = start_view(&runtime, &client, &cluster);
     let ready = listeners.wire(&runtime, &cluster, watch::fetch(client.clone()))?;
     output::print(&text(origin, &cluster.read(), &ready))?;
     if let Some(form) = registration::form(args, ready.certificates()) {
@@ -91,34 +91,38 @@ async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Or
         registration::start(form, client, injectors, &runtime);
     }
     let (tasks, stop) = (&runtime.tasks, &runtime.stop);
-    tasks.spawn("view", tell(latches, Arc::clone(&cluster), stop.clone()));
+    tasks.spawn("view", tell(checks, Arc::clone(&cluster), stop.clone()));
     ready.run(runtime, cluster).await
 }
 
 /// Starts a watch of each kind; each has a readiness condition of its own (case 60).
-fn start_view(runtime: &Runtime, client: &Client, cluster: &Arc<Cluster>) -> Vec<(Kind, Latch)> {
+fn start_view(
+    runtime: &Runtime,
+    client: &Client,
+    cluster: &Arc<Cluster>,
+) -> Vec<(Kind, HealthCheck)> {
     // All feeds exist before the first one runs: the view is complete when all have listed.
     let feeds = Kind::ALL.map(|kind| (kind, Feed::new(client.clone(), Arc::clone(cluster), kind)));
     let start = |(kind, feed): (Kind, Feed)| {
-        let latch = runtime.latches.add(kind.plural());
+        let check = runtime.checks.add(kind.plural());
         let follow = feed.run(runtime.stop.clone());
         runtime.tasks.spawn(kind.plural(), follow);
-        (kind, latch)
+        (kind, check)
     };
     feeds.into_iter().map(start).collect()
 }
 
 /// Reports what is new in the view: in the readiness conditions, on standard output after the first
 /// lists, and in the log when an injector's state changes.
-async fn tell(latches: Vec<(Kind, Latch)>, cluster: Arc<Cluster>, stop: CancellationToken) {
+async fn tell(checks: Vec<(Kind, HealthCheck)>, cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut looks = tokio::time::interval(LOOK);
     let mut said = None;
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
         let now = Instant::now().into_std();
-        for (kind, latch) in &latches {
+        for (kind, check) in &checks {
             match cluster.freshness().state(*kind, now) {
-                Ok(text) => latch.open_with(text),
-                Err(text) => latch.close(text),
+                Ok(text) => check.pass_with(text),
+                Err(text) => check.fail(text),
             }
         }
         if !cluster.is_synced() {

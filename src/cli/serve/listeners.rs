@@ -88,13 +88,13 @@ impl Listeners {
             Certificates::Secret(_) => LivePair::empty(),
         };
         let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
-        let health = Health::new(runtime.latches.clone(), runtime.shutdown.clone());
+        let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());
         let admin = admin::start(self.admin_listener, health, scrape);
         let router = admission::router(Arc::new(admission));
-        let latch = runtime.latches.add("listener");
+        let check = runtime.checks.add("listener");
         Ok(Ready {
             admin: admin.context("cannot serve probes")?,
-            server: Server::new(self.listener, router, pair.clone(), self.limits, latch)?,
+            server: Server::new(self.listener, router, pair.clone(), self.limits, check)?,
             pair,
             certificates: self.certificates,
         })
@@ -120,7 +120,7 @@ impl Ready {
     pub(super) async fn run(self, runtime: Runtime, cluster: Arc<Cluster>) -> Done {
         let Runtime {
             shutdown,
-            latches,
+            checks,
             tasks,
             metrics,
             stop,
@@ -128,7 +128,7 @@ impl Ready {
         let following = Following {
             pair: self.pair,
             metrics,
-            latch: latches.add("certificate"),
+            check: checks.add("certificate"),
         };
         let follow = self.certificates.follow(following, stop.clone());
         tasks.spawn("certificates", follow);

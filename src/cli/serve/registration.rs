@@ -42,7 +42,7 @@ pub(super) fn form(args: &ServeArgs, certificates: &Certificates) -> Option<Form
 pub(super) fn start(form: Form, client: Client, injectors: Arc<Injectors>, runtime: &Runtime) {
     let reporting = Reporting {
         metrics: Arc::clone(&runtime.metrics),
-        latch: runtime.latches.add("registration"),
+        check: runtime.checks.add("registration"),
     };
     let make = move |client| {
         let injectors = Arc::clone(&injectors);

@@ -31,10 +31,10 @@ pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
 async fn serve(args: &ServeArgs, path: &Path, directory: ManifestDir, store: Store) -> Done {
     let runtime = Runtime::new()?;
     let listeners = Listeners::bind(args, Placement::Standalone, None)?;
-    let view = runtime.latches.add("view");
+    let view = runtime.checks.add("view");
     let cluster = Arc::new(Cluster::new(store));
     cluster.mark_synced();
-    view.open();
+    view.pass();
     let ready = listeners.wire(&runtime, &cluster, lookup(path))?;
     let text = text(path, &directory, &cluster.read(), &ready);
     output::print(&text)?;

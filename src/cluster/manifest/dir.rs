@@ -59,10 +59,14 @@ struct Content {
 
 impl Content {
     fn namespace(self, name: &str) -> Option<slim::Namespace> {
-        self.objects.into_iter().find_map(|object| match object {
-            Object::Namespace(one) if one.metadata.name == name => Some(one),
-            _ => None,
-        })
+        for object in self.objects {
+            if let Object::Namespace(namespace) = object
+                && namespace.metadata.name == name
+            {
+                return Some(namespace);
+            }
+        }
+        None
     }
 }
 

@@ -18,7 +18,7 @@ use crate::certs::secret_data::Content;
 use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
 use crate::certs::verify::verifying;
 use crate::kube_api::wall_clock;
-use crate::lifecycle::Latch;
+use crate::lifecycle::HealthCheck;
 use crate::metrics::Metrics;
 
 use super::registered::Watch;
@@ -39,20 +39,20 @@ const LONG: u32 = 240;
 pub struct Following {
     pub pair: LivePair,
     pub metrics: Arc<Metrics>,
-    pub latch: Latch,
+    pub check: HealthCheck,
 }
 
 impl Following {
     /// Not ready once the certificate has expired: API servers would refuse it.
     pub fn tell_end(&self, remark: &str) {
         let Some(pair) = self.pair.current() else {
-            return self.latch.close(remark);
+            return self.check.fail(remark);
         };
         let end = pair.not_after();
         if end > wall_clock() {
-            self.latch.open_with(format!("valid until {end}{remark}"));
+            self.check.pass_with(format!("valid until {end}{remark}"));
         } else {
-            self.latch.close(format!("expired at {end}{remark}"));
+            self.check.fail(format!("expired at {end}{remark}"));
         }
     }
 }

@@ -81,7 +81,7 @@ pub enum Source {
 /// Runs until told to stop. Reads the registration, and writes nothing but the Secrets.
 pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     let mut reconciler = Reconciler::new(context);
-    stop.run_until_cancelled(reconciler.run()).await;
+    stop.run_until_cancelled(Box::pin(reconciler.run())).await;
 }
 
 struct Reconciler {

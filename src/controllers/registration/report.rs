@@ -71,7 +71,7 @@ impl Reporter {
 
     /// Tells the line `registration`, and logs it if it is news.
     fn tell(&mut self, Line { text, grade }: &Line) {
-        self.context.latch.open_with(text);
+        self.context.check.pass_with(text);
         if *grade == Grade::Unreached || self.logged == *text {
             return;
         }
@@ -86,7 +86,7 @@ impl Reporter {
     /// Reports that a look failed.
     pub(super) fn failed(&mut self, error: &CallError) {
         let text = format!("cannot be kept, trying again: {error}");
-        self.context.latch.open_with(&text);
+        self.context.check.pass_with(&text);
         if self.logged != text {
             tracing::error!("registration: {text}");
             self.logged = text;

@@ -148,7 +148,8 @@ impl Facts<'_> {
             ("the policy is not in force (yet)".to_owned(), true)
         } else if is_reached && armed == all && !is_mirrored {
             let text = format!(
-                "the API server does not use the mirror {MIRROR} as it is now (yet), so labels of new                  namespaces come late; {armed} of {all} entries are armed"
+                "the API server does not use the mirror {MIRROR} as it is now (yet), so labels of new \
+                 namespaces come late; {armed} of {all} entries are armed"
             );
             (text, mirror.is_late())
         } else if is_reached {

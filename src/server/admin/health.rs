@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use axum::http::StatusCode;
 
-use crate::lifecycle::{Condition, Latches, Shutdown};
+use crate::lifecycle::{Condition, HealthChecks, Shutdown};
 
 /// What the probes are answered from.
 ///
@@ -15,15 +15,15 @@ use crate::lifecycle::{Condition, Latches, Shutdown};
 /// all conditions are met and it has not been asked to stop.
 #[derive(Clone, Debug)]
 pub struct Health {
-    latches: Latches,
+    checks: HealthChecks,
     shutdown: Shutdown,
 }
 
 impl Health {
-    /// Probes that tell of these latches and this shutdown.
+    /// Probes that tell of these checks and this shutdown.
     #[must_use]
-    pub fn new(latches: Latches, shutdown: Shutdown) -> Self {
-        Self { latches, shutdown }
+    pub fn new(checks: HealthChecks, shutdown: Shutdown) -> Self {
+        Self { checks, shutdown }
     }
 
     /// The answer to a path and a query; `None` for any other path.
@@ -46,7 +46,7 @@ impl Health {
 
     fn readiness(&self) -> Vec<Condition> {
         let mut checks = vec![ok("ping")];
-        checks.extend(self.latches.conditions());
+        checks.extend(self.checks.conditions());
         let shutdown = self.shutdown.cause().map(|cause| Condition {
             name: "shutdown",
             state: Err(format!("process is shutting down ({cause})")),

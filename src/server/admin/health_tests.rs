@@ -1,12 +1,12 @@
 use super::*;
 
-fn health() -> (Latches, Shutdown, Health) {
-    let latches = Latches::new();
-    latches.add("view").open();
-    latches.add("listener").open_with("2 ms");
+fn health() -> (HealthChecks, Shutdown, Health) {
+    let checks = HealthChecks::new();
+    checks.add("view").pass();
+    checks.add("listener").pass_with("2 ms");
     let shutdown = Shutdown::new();
-    let health = Health::new(latches.clone(), shutdown.clone());
-    (latches, shutdown, health)
+    let health = Health::new(checks.clone(), shutdown.clone());
+    (checks, shutdown, health)
 }
 
 #[test]
@@ -34,8 +34,8 @@ fn short_and_verbose_when_all_is_well() {
 
 #[test]
 fn a_failure_is_always_verbose_and_touches_readiness_only() {
-    let (latches, _, health) = health();
-    latches.add("view").close("namespaces not listed");
+    let (checks, _, health) = health();
+    checks.add("view").fail("namespaces not listed");
     let failed = |path, query| health.answer(path, query);
     assert_eq!(
         failed("/readyz", ""),

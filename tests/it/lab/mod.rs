@@ -3,21 +3,21 @@
 
 pub(crate) mod harness;
 
+mod availability;
 mod break_glass;
 mod certificates;
 mod chart;
 mod cleanup;
 mod control_plane;
 mod dapr;
+mod enforcement;
 mod faults;
 mod fidelity;
 mod istio;
 mod leader;
-mod nobody;
 mod readme;
 pub(super) mod registration;
 mod rights;
-mod seen;
 mod status;
 mod switching;
 mod uninstall;

@@ -45,7 +45,7 @@ async fn each_call_reaches_one_server_once_through_stops_with_a_delay_and_withou
                 old.shutdown.drain("test");
             } else {
                 old.shutdown.drain("test");
-                eventually("not ready", async || !old.latches.all_open()).await;
+                eventually("not ready", async || !old.checks.all_pass()).await;
                 load.goes_on(20).await;
                 load.send_to(new.addr, &new.ca_pem);
             }

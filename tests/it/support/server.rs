@@ -8,7 +8,7 @@ use clap::Parser;
 use jiff::Timestamp;
 use meshgate::certs::issue::{Authority, Request};
 use meshgate::certs::pair::ServingPair;
-use meshgate::lifecycle::{Latches, Shutdown, Tasks};
+use meshgate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use meshgate::server::Server;
 use meshgate::server::args::{Limits, Placement, ServerArgs};
 use meshgate::server::bind::bind;
@@ -23,7 +23,7 @@ pub(crate) struct TestServer {
     pub(crate) ca_pem: String,
     pub(crate) pair: LivePair,
     pub(crate) shutdown: Shutdown,
-    pub(crate) latches: Latches,
+    pub(crate) checks: HealthChecks,
     authority: Authority,
     tasks: Tasks,
 }
@@ -42,20 +42,20 @@ impl TestServer {
         let mut limits = limits();
         change(&mut limits);
         let shutdown = Shutdown::new();
-        let latches = Latches::new();
+        let checks = HealthChecks::new();
         let listener = bind("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
-        let ready = latches.add("listener");
+        let ready = checks.add("listener");
         let server = Server::new(listener, router, pair.clone(), limits, ready).unwrap();
         let addr = server.address();
         let tasks = Tasks::new(shutdown.clone());
         tasks.spawn("server", server.run(shutdown.clone()));
-        eventually("ready", async || latches.all_open()).await;
+        eventually("ready", async || checks.all_pass()).await;
         Self {
             addr,
             ca_pem: authority.cert_pem(),
             pair,
             shutdown,
-            latches,
+            checks,
             authority,
             tasks,
         }

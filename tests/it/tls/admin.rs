@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use axum::routing::get;
-use meshgate::lifecycle::{Latches, Shutdown};
+use meshgate::lifecycle::{HealthChecks, Shutdown};
 use meshgate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use meshgate::server::bind::bind;
 use tokio::runtime;
@@ -16,13 +16,13 @@ use crate::support::PATIENCE;
 use crate::support::client::Client;
 use crate::support::server::TestServer;
 
-fn start(latches: &Latches, shutdown: &Shutdown) -> Admin {
+fn start(checks: &HealthChecks, shutdown: &Shutdown) -> Admin {
     let listener = bind("127.0.0.1:0".parse().unwrap(), "--admin-listen").unwrap();
     let scrape: Scrape = Arc::new(|| Exposition {
         content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
         body: "# EOF\n".to_owned(),
     });
-    let health = Health::new(latches.clone(), shutdown.clone());
+    let health = Health::new(checks.clone(), shutdown.clone());
     admin::start(listener, health, scrape).unwrap()
 }
 
@@ -43,9 +43,9 @@ fn status_and_body(answer: &str) -> (&str, &str) {
 
 #[tokio::test]
 async fn probes_and_metrics_are_answered_as_the_api_server_does() {
-    let (latches, shutdown) = (Latches::new(), Shutdown::new());
-    let view = latches.add("view");
-    let admin = start(&latches, &shutdown);
+    let (checks, shutdown) = (HealthChecks::new(), Shutdown::new());
+    let view = checks.add("view");
+    let admin = start(&checks, &shutdown);
     let answers = |path: &str, status: &str, body: &str| {
         let answer = request(admin.address(), "GET", path);
         assert_eq!(status_and_body(&answer), (status, body), "{path}");
@@ -58,7 +58,7 @@ async fn probes_and_metrics_are_answered_as_the_api_server_does() {
         FAILED,
         "[+]ping ok\n[-]view failed: not yet\n[+]shutdown ok\nreadyz check failed\n",
     );
-    view.open();
+    view.pass();
     answers("/readyz", OK, "ok");
     answers(
         "/readyz?verbose",
@@ -84,7 +84,7 @@ async fn probes_and_metrics_are_answered_as_the_api_server_does() {
 
 #[tokio::test]
 async fn heads_and_methods() {
-    let admin = start(&Latches::new(), &Shutdown::new());
+    let admin = start(&HealthChecks::new(), &Shutdown::new());
     let head = request(admin.address(), "HEAD", "/livez");
     assert_eq!(status_and_body(&head), ("HTTP/1.1 200 OK", ""));
     assert!(
@@ -119,7 +119,7 @@ fn probes_are_answered_while_all_workers_are_busy() {
         .unwrap();
     let (server, admin) = workers.block_on(async {
         let server = TestServer::start(router).await;
-        let admin = start(&server.latches, &server.shutdown);
+        let admin = start(&server.checks, &server.shutdown);
         (server, admin)
     });
     let asking = thread::spawn({

@@ -52,7 +52,7 @@ async fn during_the_delay_it_serves_on_and_sends_clients_away() {
     assert_eq!(old.get("/hello").await.header("connection"), "");
 
     server.shutdown.drain("test");
-    let not_ready = async || !server.latches.all_open();
+    let not_ready = async || !server.checks.all_pass();
     eventually("not ready", not_ready).await;
 
     let answer = old.get("/hello").await;

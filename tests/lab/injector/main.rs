@@ -20,7 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use jiff::Timestamp;
 use meshgate::certs::throwaway;
-use meshgate::lifecycle::{Latches, Shutdown, Tasks};
+use meshgate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use meshgate::server::args::{Placement, ServerArgs};
 use meshgate::server::tls::LivePair;
 use meshgate::server::{Server, bind};
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let limits = Flags::parse_from(["injector"])
             .server
             .limits(Placement::Standalone);
-        let ready = Latches::new().add("listener");
+        let ready = HealthChecks::new().add("listener");
         let server = Server::new(listener, router, LivePair::new(pair), limits, ready)?;
         tasks.spawn("https", server.run(shutdown));
         tasks.finished().await?;

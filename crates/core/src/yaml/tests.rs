@@ -66,7 +66,7 @@ fn a_broken_document_does_not_hide_the_place_of_the_next() {
         .collect();
     let places: Vec<_> = errors
         .iter()
-        .map(|error| error.as_ref().map(super::ParseError::line))
+        .map(|error| error.as_ref().map(|error| error.line))
         .collect();
     assert_eq!(places.len(), 3);
     assert!(places[0].is_some_and(|line| line <= 2), "{places:?}");

@@ -24,7 +24,7 @@ use meshgate::controllers::certificates::{self, Settings, Source};
 use meshgate::controllers::{self, Context, Form, Writer};
 use meshgate::injector::Injectors;
 use meshgate::leader::{Claim, Fenced, Reporting};
-use meshgate::lifecycle::{Latches, Shutdown, Tasks};
+use meshgate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use meshgate::metrics::Metrics;
 use meshgate::render::{self, Client};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ impl Control {
         };
         let reporting = Reporting {
             metrics: Arc::clone(metrics),
-            latch: Latches::new().add("registration"),
+            check: HealthChecks::new().add("registration"),
         };
         move |client| {
             Context::new(

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 ///
 /// Clones are handles to the same set. No condition at all counts as ready.
 #[derive(Clone, Debug, Default)]
-pub struct Latches {
+pub struct HealthChecks {
     all: Arc<RwLock<Vec<Condition>>>,
 }
 
@@ -23,22 +23,22 @@ pub struct Condition {
 
 /// The handle of one condition. Dropping it changes nothing.
 #[derive(Clone, Debug)]
-pub struct Latch {
+pub struct HealthCheck {
     all: Arc<RwLock<Vec<Condition>>>,
     position: usize,
 }
 
-impl Latches {
+impl HealthChecks {
     /// An empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a condition that is closed ("not yet") until its latch is opened. Adding a name again
+    /// Adds a condition that is not met ("not yet") until its check passes. Adding a name again
     /// gives another handle to the condition that is already there.
-    #[must_use = "a latch that is dropped can never be opened"]
-    pub fn add(&self, name: &'static str) -> Latch {
+    #[must_use = "a check that is dropped can never pass"]
+    pub fn add(&self, name: &'static str) -> HealthCheck {
         let mut all = self.all.write();
         let position = all
             .iter()
@@ -50,7 +50,7 @@ impl Latches {
                 });
                 all.len() - 1
             });
-        Latch {
+        HealthCheck {
             all: Arc::clone(&self.all),
             position,
         }
@@ -64,24 +64,24 @@ impl Latches {
 
     /// Whether every condition is met.
     #[must_use]
-    pub fn all_open(&self) -> bool {
+    pub fn all_pass(&self) -> bool {
         self.all.read().iter().all(|one| one.state.is_ok())
     }
 }
 
-impl Latch {
+impl HealthCheck {
     /// The condition is met.
-    pub fn open(&self) {
+    pub fn pass(&self) {
         self.set(Ok(String::new()));
     }
 
     /// The condition is met, and there is something to say about it ("events are 40 s old").
-    pub fn open_with(&self, remark: impl Into<String>) {
+    pub fn pass_with(&self, remark: impl Into<String>) {
         self.set(Ok(remark.into()));
     }
 
     /// The condition is not met, and why.
-    pub fn close(&self, why: impl Into<String>) {
+    pub fn fail(&self, why: impl Into<String>) {
         self.set(Err(why.into()));
     }
 
@@ -93,5 +93,5 @@ impl Latch {
 }
 
 #[cfg(test)]
-#[path = "latch_tests.rs"]
+#[path = "health_check_tests.rs"]
 mod tests;
