@@ -134,10 +134,11 @@ fn tokens_of(text: &str) -> Vec<String> {
             0 => first.len_utf8(),
             length => length,
         };
+        let (token, after) = rest.split_at(length);
         if !first.is_whitespace() {
-            tokens.push(rest[..length].to_owned());
+            tokens.push(token.to_owned());
         }
-        rest = &rest[length..];
+        rest = after;
     }
     tokens
 }

@@ -49,7 +49,7 @@ async fn the_readme_shows_the_banner() {
         lines.collect()
     };
     let shown = same(&shown);
-    let printed = same(&program.greeting());
+    let printed = same(&program.banner());
     assert!(shown.len() > 10, "{shown:#?}");
     let printed = printed.get(..shown.len()).unwrap_or(&printed);
     assert_eq!(shown, printed);

@@ -19,8 +19,7 @@ fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_its
         }
         wanted
     };
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     let before = selecting("before", None);
     cluster.settle(&before, LABELLED);
     cluster.settle(&before, REACHED);
@@ -105,8 +104,7 @@ fn another_configuration_waits_for_the_labels_that_it_selects_by() {
         }
         wanted
     };
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&selecting("before"), REACHED);
     let unlabelled = Progress {
         labelled: false,
@@ -126,8 +124,7 @@ fn another_configuration_waits_for_the_labels_that_it_selects_by() {
 
 #[test]
 fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&selecting("before"), REACHED);
     let after = selecting("after");
     assert_eq!(cluster.settle(&after, LABELLED), [""; 0]);
@@ -171,8 +168,7 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
         wanted.splice(1..3, [mirror]);
         wanted
     };
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&with_webhook("before"), LABELLED);
     cluster.settle(&with_webhook("before"), REACHED);
     let after = with_webhook("after");

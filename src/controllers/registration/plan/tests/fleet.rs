@@ -37,8 +37,7 @@ const UNEQUAL: Progress = Progress {
 
 #[test]
 fn another_configuration_waits_until_all_replicas_have_it() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&selecting("before"), REACHED);
     let before = cluster.objects.clone();
     let after = selecting("after");
@@ -74,8 +73,7 @@ fn what_is_armed_is_put_back_armed_while_replicas_differ() {
 
 #[test]
 fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_configuration() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&wanted_at("u"), UNEQUAL);
     assert_eq!(cluster.policy(Kind::MutatingWebhooks, 0), "Ignore");
     assert_eq!(cluster.policy(Kind::ValidatingWebhooks, 0), "Ignore");
@@ -88,8 +86,7 @@ fn a_first_registration_is_written_open_and_armed_once_all_replicas_have_the_con
 /// that is armed trusts the new CA, and no replica is ready before.
 #[test]
 fn a_wider_bundle_waits_for_no_replica() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&verified_by("old", selecting("before")), REACHED);
     cluster.covered = ["old".to_owned()].into();
     let alone = Progress {

@@ -71,6 +71,13 @@ struct Cluster {
 }
 
 impl Cluster {
+    fn of(namespace: InstallNamespace) -> Self {
+        Self {
+            namespace,
+            ..Self::default()
+        }
+    }
+
     fn observed(&self) -> Observed {
         let objects = self.objects.iter();
         let objects = objects.map(|(id, live)| (id.clone(), Object::parse(live.clone()).unwrap()));
@@ -227,8 +234,7 @@ fn armed() -> Cluster {
 
 #[test]
 fn the_order_at_the_start() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Wanted;
+    let mut cluster = Cluster::of(InstallNamespace::Wanted);
     let wanted = wanted_at("u");
     assert_eq!(
         cluster.settle(&wanted, START),

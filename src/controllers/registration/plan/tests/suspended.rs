@@ -62,8 +62,7 @@ fn what_a_person_wrote_without_an_end_stays() {
 
 #[test]
 fn a_new_ca_is_registered_while_enforcement_is_suspended_and_nothing_else() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&verified_by("old", wanted_at("u")), SETTLED);
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: it is off");

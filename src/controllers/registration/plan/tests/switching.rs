@@ -29,8 +29,7 @@ fn policies_for(injectors: &[&str]) -> Vec<Value> {
 }
 
 fn by_policy() -> Cluster {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     let progress = Progress {
         in_force: true,
         ..SETTLED
@@ -42,8 +41,7 @@ fn by_policy() -> Cluster {
 
 #[test]
 fn policies_are_written_first_of_all_and_wait_for_nobody() {
-    let mut cluster = Cluster::default();
-    cluster.namespace = InstallNamespace::Active;
+    let mut cluster = Cluster::of(InstallNamespace::Active);
     let log = cluster.settle(&policies_for(&["a"]), START);
     assert_eq!(
         log,

@@ -134,10 +134,11 @@ fn refusal(spec: &Value, case: &Case, pod: &Value) -> Option<String> {
         return None;
     }
     let failed = list("validations").iter().find(|one| !holds(one))?;
-    match evaluate(&text("messageExpression")(failed)) {
-        Value::String(sentence) => Some(sentence),
-        other => panic!("{}: {other} is no sentence", case.name),
-    }
+    let sentence = evaluate(&text("messageExpression")(failed));
+    let Value::String(sentence) = sentence else {
+        panic!("{}: {sentence} is no sentence", case.name)
+    };
+    Some(sentence)
 }
 
 /// As the API server has them.
