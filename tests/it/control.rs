@@ -49,7 +49,7 @@ async fn it_says_what_it_lacks() {
         ),
         (
             &["--config", CONFIG, "--configuration-hash", ""],
-            "expected --configuration-hash to be what the label",
+            "expected --configuration-hash to be the label",
         ),
         (
             &["--config", CONFIG, "--service-port", "0"],
