@@ -22,8 +22,8 @@ use meshgate::cluster::manifest::{self, Item};
 use meshgate::cluster::namespace_lookup::NamespaceLookup;
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
-use meshgate::injector::Injectors;
 use meshgate::metrics::{Hook, Metrics};
+use meshgate_core::injector::Injectors;
 use rustix::time::{ClockId, clock_gettime};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -52,7 +52,7 @@ fn configuration(presets: &[&str]) -> Injectors {
 }
 
 fn all_seven() -> Injectors {
-    configuration(&meshgate::injector::PRESETS.map(|(name, _)| name))
+    configuration(&meshgate_core::injector::PRESETS.map(|(name, _)| name))
 }
 
 /// A server that knows so many namespaces.

@@ -12,10 +12,6 @@
 //! lifecycle, metrics, telemetry, meshgate_core: leaves, open to those above that need them
 //! ```
 
-pub use meshgate_core::{
-    break_glass, config, decision, injector, message, names, readiness, render, text, view, yaml,
-};
-
 pub mod admission;
 pub mod certs;
 pub mod cli;

@@ -6,14 +6,16 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use meshgate::cluster::manifest::{self, Item};
 use meshgate::cluster::store::Store;
-use meshgate::injector::Injectors;
+use meshgate_core::injector::Injectors;
 
 static INJECTORS: LazyLock<Arc<Injectors>> =
     LazyLock::new(|| Arc::new(Injectors::all_presets().expect("the presets parse")));
 
 fuzz_target!(|bytes: &[u8]| {
     for name in ["fuzz.yaml", "fuzz.json"] {
-        let Ok(items) = manifest::items(name, bytes) else { continue };
+        let Ok(items) = manifest::items(name, bytes) else {
+            continue;
+        };
         let objects = items.into_iter().filter_map(|item| match item {
             Item::Object(object) => Some(object),
             Item::Configuration(_) | Item::Other { .. } => None,

@@ -5,26 +5,34 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use meshgate::decision::mark::Edit;
-use meshgate::injector::Injectors;
-use meshgate::names::ADMITTED;
-use meshgate::view::pod::PodView;
+use meshgate_core::decision::mark::Edit;
+use meshgate_core::injector::Injectors;
+use meshgate_core::names::ADMITTED;
+use meshgate_core::view::pod::PodView;
 use serde_json::Value;
 
 static INJECTORS: LazyLock<Injectors> =
     LazyLock::new(|| Injectors::all_presets().expect("the presets parse"));
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     // The samples are reviews: their object is the pod.
     let review: Option<Value> = serde_json::from_str(text).ok();
     let object = review.and_then(|review| Some(review.pointer("/request/object")?.to_string()));
     let text = object.as_deref().unwrap_or(text);
     for edit in [Edit::admitted_for(vec!["istio", "linkerd"]), Edit::Remove] {
-        let Ok(pod) = PodView::read(text, INJECTORS.keys()) else { return };
-        let Some(patch) = edit.patch(&pod) else { continue };
+        let Ok(pod) = PodView::read(text, INJECTORS.keys()) else {
+            return;
+        };
+        let Some(patch) = edit.patch(&pod) else {
+            continue;
+        };
         // What serde_json takes for a view it may refuse as a value: lone surrogates, deep nesting.
-        let Ok(before) = serde_json::from_str::<Value>(text) else { return };
+        let Ok(before) = serde_json::from_str::<Value>(text) else {
+            return;
+        };
         let mut after = before.clone();
         let patch: json_patch::Patch = serde_json::from_str(&patch).expect("a patch");
         assert_eq!(patch.0.len(), 1);
@@ -40,10 +48,14 @@ fuzz_target!(|bytes: &[u8]| {
 fn without_mark(pod: &Value) -> Value {
     let mut pod = pod.clone();
     if let Some(metadata) = pod["metadata"].as_object_mut() {
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        if let Some(annotations) = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+        {
             annotations.remove(ADMITTED);
         }
-        let is_empty = |v: &Value| v.is_null() || v.as_object().is_some_and(serde_json::Map::is_empty);
+        let is_empty =
+            |v: &Value| v.is_null() || v.as_object().is_some_and(serde_json::Map::is_empty);
         if metadata.get("annotations").is_some_and(is_empty) {
             metadata.remove("annotations");
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use meshgate::admission::Admission;
 use meshgate::cluster::Cluster;
-use meshgate::cluster::namespace_lookup::NamespaceLookup;
 use meshgate::cluster::manifest::{self, Item};
+use meshgate::cluster::namespace_lookup::NamespaceLookup;
 use meshgate::cluster::store::Store;
-use meshgate::injector::Injectors;
 use meshgate::metrics::Metrics;
+use meshgate_core::injector::Injectors;
 
 /// The namespace of the real review among the samples.
 const PEERS: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: peers, annotations: {linkerd.io/inject: enabled}}\n";
@@ -39,6 +39,9 @@ pub fn admission() -> Admission {
     store.settle();
     let cluster = Cluster::new(store);
     cluster.mark_synced();
-    let live = NamespaceLookup::new(Arc::new(|_| async { Ok(None) }.boxed()), Duration::from_secs(1));
+    let live = NamespaceLookup::new(
+        Arc::new(|_| async { Ok(None) }.boxed()),
+        Duration::from_secs(1),
+    );
     Admission::new(Arc::new(cluster), live, Arc::new(Metrics::new()))
 }

@@ -7,9 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 
 use super::{API_VERSION, KIND};
-use crate::decision::Decision;
-use crate::decision::verdict::Verdict;
-use crate::view::pod::PodView;
+use meshgate_core::decision::Decision;
+use meshgate_core::decision::verdict::Verdict;
+use meshgate_core::view::pod::PodView;
 
 /// A decision, and the JSON Patch that carries it out if there is something to do.
 pub(super) struct Patched<'a> {

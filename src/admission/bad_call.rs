@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::text::one_line;
+use meshgate_core::text::one_line;
 
 use super::{API_VERSION, MAX_UID};
 

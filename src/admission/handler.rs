@@ -15,12 +15,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::cluster::namespace_lookup::LookupError;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
-use crate::decision::reason::Reason;
-use crate::decision::requirement::RuleMatch;
-use crate::decision::{Decision, check, exemption, gate, requirement};
 use crate::metrics::{DecisionLabels, Hook};
-use crate::view::namespace::NamespaceView;
-use crate::view::pod::PodView;
+use meshgate_core::decision::reason::Reason;
+use meshgate_core::decision::requirement::RuleMatch;
+use meshgate_core::decision::{Decision, check, exemption, gate, requirement};
+use meshgate_core::view::namespace::NamespaceView;
+use meshgate_core::view::pod::PodView;
 
 use super::answer::{self, Patched};
 use super::bad_call::BadCall;
@@ -298,7 +298,7 @@ fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
     if media_type.is_some_and(|found| found.eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
-    let found = found.map_or_else(|| "missing".to_owned(), crate::text::shown);
+    let found = found.map_or_else(|| "missing".to_owned(), meshgate_core::text::shown);
     Err(BadCall::ContentType(found))
 }
 

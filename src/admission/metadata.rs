@@ -4,13 +4,13 @@
 //! Neither ever refuses what is not its business: a label that is missing is repaired later, a
 //! namespace that cannot be written is an outage.
 
-use crate::decision::Decision;
-use crate::decision::reason::Reason;
-use crate::decision::verdict::Verdict;
-use crate::injector::Injectors;
-use crate::injector::rule::Place;
-use crate::render::{mirror, proof};
-use crate::view::metadata::MetadataView;
+use meshgate_core::decision::Decision;
+use meshgate_core::decision::reason::Reason;
+use meshgate_core::decision::verdict::Verdict;
+use meshgate_core::injector::Injectors;
+use meshgate_core::injector::rule::Place;
+use meshgate_core::render::{mirror, proof};
+use meshgate_core::view::metadata::MetadataView;
 
 use super::answer::Patched;
 use super::request::{NoPod, Request};
@@ -82,6 +82,6 @@ fn admit(reason: Reason) -> Patched<'static> {
 
 fn unreadable(what: &str, problem: &NoPod) -> Patched<'static> {
     let message = format!("The object cannot be read as {what}: {problem}");
-    let message = crate::text::one_line(&message, 300);
+    let message = meshgate_core::text::one_line(&message, 300);
     Decision::refuse(Verdict::Unreadable, Reason::UnreadableObject, message).into()
 }

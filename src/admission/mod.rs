@@ -21,7 +21,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::cluster::Cluster;
 use crate::cluster::namespace_lookup::NamespaceLookup;
 use crate::metrics::{Hook, Metrics};
-use crate::render::path;
+use meshgate_core::render::path;
 
 pub use self::bad_call::BadCall;
 use self::record::RefusalLog;
@@ -81,7 +81,7 @@ pub fn router(admission: Arc<Admission>) -> Router {
 }
 
 async fn wrong_path(uri: Uri) -> BadCall {
-    BadCall::Path(crate::text::shown(uri.path()))
+    BadCall::Path(meshgate_core::text::shown(uri.path()))
 }
 
 /// A panic in one request is a 500 for that request and nothing more.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::decision::Decision;
-use crate::decision::reason::Reason;
 use crate::metrics::{DecisionLabels, Hook, NO_INJECTOR};
-use crate::text::one_line;
-use crate::view::pod::PodView;
+use meshgate_core::decision::Decision;
+use meshgate_core::decision::reason::Reason;
+use meshgate_core::text::one_line;
+use meshgate_core::view::pod::PodView;
 
 use super::request::Request;
 

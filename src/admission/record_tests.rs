@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::injector::keys::Keys;
+use meshgate_core::injector::keys::Keys;
 
 #[test]
 fn an_owner_is_logged_once_a_minute_with_the_count_in_between() {

@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 
 use super::bad_call::BadCall;
 use super::{API_VERSION, KIND, MAX_UID};
-use crate::injector::keys::Keys;
-use crate::view::json::{Object, Text};
-use crate::view::pod::{PodFields, PodView};
+use meshgate_core::injector::keys::Keys;
+use meshgate_core::view::json::{Object, Text};
+use meshgate_core::view::pod::{PodFields, PodView};
 
 /// What is read of a review's `request`.
 #[derive(Debug, Default)]
@@ -167,7 +167,7 @@ fn envelope<const DECODES_PODS: bool>(text: &str) -> Result<Request<'_>, BadCall
         return Err(BadCall::NoVersion);
     }
     if (version, kind) != (API_VERSION, KIND) {
-        let found = crate::text::shown(&format!("{version} {kind}"));
+        let found = meshgate_core::text::shown(&format!("{version} {kind}"));
         return Err(BadCall::Version(found));
     }
     let Fields(request) = envelope.request.ok_or(BadCall::NoRequest)?;

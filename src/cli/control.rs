@@ -10,14 +10,14 @@ use kube::Config;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::args::{CertificatesArgs, names};
 use crate::controllers::{self, Context, Form, KEPT_BY_LEADER, Writer};
-use crate::injector::Injectors;
 use crate::kube_api::{client, wall_clock};
 use crate::leader::{Elector, LeaseName, Reporting};
 use crate::metrics;
-use crate::render::{self, Settings};
 use crate::server::admin::{self, Admin, Exposition, Health};
 use crate::server::args::Placement;
 use crate::server::bind;
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{self, Settings};
 
 use super::install_namespace::InstallNamespace;
 use super::output::{self, Done, Exit};

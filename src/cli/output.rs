@@ -25,7 +25,12 @@ pub(super) enum Exit {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct OutputArgs {
     /// Output format
-    #[arg(long = "output", short = 'o', value_name = "FORMAT", default_value = "table")]
+    #[arg(
+        long = "output",
+        short = 'o',
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
     format: Format,
 }
 

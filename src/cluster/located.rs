@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::injector::profile::{DEFAULT_INSTANCE, Profile, ServiceName};
-use crate::readiness::installation::{self, Client, Installation, Known};
+use meshgate_core::injector::profile::{DEFAULT_INSTANCE, Profile, ServiceName};
+use meshgate_core::readiness::installation::{self, Client, Installation, Known};
 
 /// Where one injector is.
 #[derive(Debug, Default)]

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::injector::keys::Keys;
-use crate::injector::profile::ServiceName;
-use crate::injector::rule::Place;
-use crate::readiness::endpoints::{Endpoint, Slice};
-use crate::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
+use meshgate_core::injector::keys::Keys;
+use meshgate_core::injector::profile::ServiceName;
+use meshgate_core::injector::rule::Place;
+use meshgate_core::readiness::endpoints::{Endpoint, Slice};
+use meshgate_core::readiness::installation::{Client, WebhookConfiguration, WebhookEntry};
 
 use super::slim;
-use crate::break_glass;
+use meshgate_core::break_glass;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {

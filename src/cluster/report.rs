@@ -1,10 +1,10 @@
 //! Answers for start-up lines, `explain` and metrics. PURE, as the store.
 
-use crate::injector::Injector;
-use crate::injector::profile::ReadinessSource;
-use crate::injector::profile::{DEFAULT_INSTANCE, ServiceName};
-use crate::readiness::Readiness;
-use crate::readiness::endpoints::{Nodes, Slice};
+use meshgate_core::injector::Injector;
+use meshgate_core::injector::profile::ReadinessSource;
+use meshgate_core::injector::profile::{DEFAULT_INSTANCE, ServiceName};
+use meshgate_core::readiness::Readiness;
+use meshgate_core::readiness::endpoints::{Nodes, Slice};
 
 use super::located::{Located, Location};
 use super::object::Kind;

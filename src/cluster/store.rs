@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::break_glass::{self, Note};
-use crate::injector::profile::ReadinessSource;
-use crate::injector::profile::ServiceName;
-use crate::injector::{Injector, Injectors};
-use crate::readiness::endpoints::{self, Nodes, Slice, Tally};
-use crate::readiness::installation::{self, Client, Installation, Known, WebhookConfiguration};
-use crate::readiness::{Looked, Readiness};
-use crate::view::namespace::NamespaceView;
+use meshgate_core::break_glass::{self, Note};
+use meshgate_core::injector::profile::ReadinessSource;
+use meshgate_core::injector::profile::ServiceName;
+use meshgate_core::injector::{Injector, Injectors};
+use meshgate_core::readiness::endpoints::{self, Nodes, Slice, Tally};
+use meshgate_core::readiness::installation::{
+    self, Client, Installation, Known, WebhookConfiguration,
+};
+use meshgate_core::readiness::{Looked, Readiness};
+use meshgate_core::view::namespace::NamespaceView;
 
 use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::render::{Enforcement, MirrorForm};
+use meshgate_core::render::{Enforcement, MirrorForm};
 
 /// The flags of `serve` by which it registers itself.
 #[derive(Debug, Clone, clap::Args)]

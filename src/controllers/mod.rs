@@ -24,11 +24,11 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::injector::Injectors;
 use crate::leader::{Fenced, Reporting};
 use crate::lifecycle::HealthCheck;
 use crate::metrics::Metrics;
-use crate::render::{MirrorForm, Settings};
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{MirrorForm, Settings};
 
 use self::trust::Trust;
 

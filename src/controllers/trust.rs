@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::render::Settings;
+use meshgate_core::render::Settings;
 
 /// By what a caller verifies meshgate's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]

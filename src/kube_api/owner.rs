@@ -4,7 +4,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client};
 
-use crate::render::OWNER;
+use meshgate_core::render::OWNER;
 
 use super::{CallError, call};
 

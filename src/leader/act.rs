@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 
 use crate::kube_api::{CallError, MANAGER, call_within, owner};
-use crate::render::OURS;
+use meshgate_core::render::OURS;
 
 use super::plan::{Answer, Ask, REQUEST_DEADLINE};
 use super::record::Record;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use meshgate::injector::PRESETS;
-use meshgate::yaml;
+use meshgate_core::injector::PRESETS;
+use meshgate_core::yaml;
 use serde_json::Value;
 
 const URL: [&str; 2] = ["--webhook-url", "https://127.0.0.1:8443"];

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::break_glass::Note;
-use crate::break_glass::suspend::Suspended;
 use crate::cli::output::{self, Done, Exit, OutputArgs};
 use crate::kube_api::CallError;
 use crate::kube_api::kind::Id;
+use meshgate_core::break_glass::Note;
+use meshgate_core::break_glass::suspend::Suspended;
 
 use super::objects::Seen;
 

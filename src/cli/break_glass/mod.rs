@@ -9,9 +9,9 @@ use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
-use crate::break_glass::{self, Note};
 use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, Event};
 use crate::kube_api::{own_name, wall_clock};
+use meshgate_core::break_glass::{self, Note};
 
 use self::answer::Answer;
 use super::change::ChangeArgs;
@@ -185,7 +185,7 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
         .objects
         .iter()
         .flat_map(|(id, object)| {
-            let of_policy = id.name.strip_suffix(crate::render::POLICIES);
+            let of_policy = id.name.strip_suffix(meshgate_core::render::POLICIES);
             let of_policy = of_policy.map(str::to_owned);
             break_glass::suspend::injectors(object)
                 .into_iter()

@@ -7,10 +7,10 @@ use kube::Client;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use crate::break_glass::{self, Note, suspend::Suspended};
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, BREAK_GLASS_MANAGER, CallError, call, objects};
-use crate::render::{OURS, POLICIES};
+use meshgate_core::break_glass::{self, Note, suspend::Suspended};
+use meshgate_core::render::{OURS, POLICIES};
 
 /// Tries of one write, when other clients keep writing first.
 const TRIES: u32 = 8;

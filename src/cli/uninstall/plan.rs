@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, mirror};
+use meshgate_core::render::{
+    CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, mirror,
+};
 
 /// Label of everything that an installation consists of.
 pub(super) const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";

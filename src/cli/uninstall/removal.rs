@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind, in_order};
 use crate::kube_api::{self, CallError, call, gone_is_deleted, objects};
-use crate::render::{BREAK_GLASS, OURS};
+use meshgate_core::render::{BREAK_GLASS, OURS};
 
 use super::plan::{self, INSTALLED, Installed, OWN, ObjectRef, PART_OF, ResourceKind};
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::injector::Injectors;
-use crate::yaml::ParseError;
+use meshgate_core::injector::Injectors;
+use meshgate_core::yaml::ParseError;
 
 use super::{Item, items};
 use crate::cluster::object::{Object, ObjectId};

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config;
-use crate::yaml::{self, Document, ParseError};
+use meshgate_core::config;
+use meshgate_core::yaml::{self, Document, ParseError};
 
 use crate::cluster::object::{Kind, Object, ObjectId};
 

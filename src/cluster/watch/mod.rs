@@ -17,9 +17,9 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::injector::Injectors;
 use crate::kube_api::follow::{Failure, follow};
 use crate::kube_api::listen::Sign;
+use meshgate_core::injector::Injectors;
 
 use super::Cluster;
 use super::freshness::{Scope, Trouble};

@@ -9,9 +9,9 @@ use kube::{Api, Client, Error};
 use crate::cluster::namespace_lookup::Fetch;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
-use crate::injector::Injectors;
 use crate::kube_api::call;
 use crate::kube_api::follow::Failure;
+use meshgate_core::injector::Injectors;
 
 use super::PAGE;
 use super::written::Written;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::cluster::object::{Kind, Object, ObjectId};
-use crate::injector::keys::Keys;
+use meshgate_core::injector::keys::Keys;
 
 #[derive(Debug, Clone)]
 pub(super) struct Written {

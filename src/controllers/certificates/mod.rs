@@ -27,7 +27,7 @@ use crate::certs::bundle;
 use crate::certs::rotation::{self, Step};
 use crate::kube_api::CallError;
 use crate::kube_api::backoff::Backoff;
-use crate::render;
+use meshgate_core::render;
 
 use super::Context;
 use super::trust::Trust;

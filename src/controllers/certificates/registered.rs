@@ -12,7 +12,7 @@ use crate::certs::rotation::Registered;
 use crate::controllers::trust::has_same_address;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, call, objects};
-use crate::render::{CONFIGURATION, MIRROR};
+use meshgate_core::render::{CONFIGURATION, MIRROR};
 
 /// The end of the names of meshgate's entries.
 const OUR_ENTRIES: &str = ".meshgate.io";

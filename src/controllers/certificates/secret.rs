@@ -15,7 +15,7 @@ use kube::{Api, Client};
 
 use crate::certs::secret_data::{CAS, CERT, Content, KEY};
 use crate::kube_api::{CallError, MANAGER, call, gone_is_deleted, owner};
-use crate::render::OURS;
+use meshgate_core::render::OURS;
 
 /// The type of a Secret with a certificate and its key.
 const TLS: &str = "kubernetes.io/tls";

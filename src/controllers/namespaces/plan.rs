@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::injector::Injectors;
-use crate::render::mirror::{self, Change};
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::mirror::{self, Change};
 
 /// How far the labels of a namespace are put right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

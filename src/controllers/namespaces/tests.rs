@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
 
 use super::plan::{Extent, Labelling};
-use crate::injector::Injectors;
+use meshgate_core::injector::Injectors;
 
 #[test]
 fn labels_follow_annotations() {

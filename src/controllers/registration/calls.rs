@@ -10,7 +10,7 @@ use kube::{Api, Client};
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, CallError, MANAGER, call, gone_is_deleted, objects, wall_clock};
-use crate::render::{OURS, OWNER};
+use meshgate_core::render::{OURS, OWNER};
 
 use super::observed::{CONFIGURATION_LABEL, Fleet, InstallNamespace, Object, Replica, SERVING};
 use super::plan::Action;

@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::break_glass;
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
-use crate::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
+use meshgate_core::break_glass;
+use meshgate_core::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
 use super::foreign_conditions;
 use super::observed::{Entry, Object, Observed};

@@ -29,11 +29,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::injector::profile::Mode;
 use crate::kube_api::backoff::Backoff;
 use crate::kube_api::kind::Kind;
 use crate::kube_api::{self, CallError, wall_clock};
-use crate::render::{self, FailurePolicy, MirrorForm, Settings};
+use meshgate_core::injector::profile::Mode;
+use meshgate_core::render::{self, FailurePolicy, MirrorForm, Settings};
 
 use super::Context;
 use super::trust::Trust;

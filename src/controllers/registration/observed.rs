@@ -11,9 +11,9 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::break_glass::{self, Note};
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::OWNER;
+use meshgate_core::break_glass::{self, Note};
+use meshgate_core::render::OWNER;
 
 const FAIL: &str = "Fail";
 /// Annotation of objects that an Argo CD Application installed.

@@ -12,11 +12,11 @@ use serde_json::json;
 
 use crate::kube_api::backoff::Backoff;
 use crate::kube_api::kind::{Id, Kind};
-use crate::render::{
+use meshgate_core::render::{
     self, CHECK_PROOF, MIRROR, MIRROR_PROOF, POLICIES, REACH_ENTRY, Settings, proof,
 };
 
-pub(super) use crate::render::proof::Subject;
+pub(super) use meshgate_core::render::proof::Subject;
 
 use super::foreign_conditions::contains;
 use super::observed::{Object, Observed};

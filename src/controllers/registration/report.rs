@@ -8,7 +8,7 @@ use crate::controllers::Context;
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, MANAGER, wall_clock};
-use crate::render::CONFIGURATION;
+use meshgate_core::render::CONFIGURATION;
 
 use super::observed::{Object, Observed};
 use super::plan::Hold;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::render::{Client, Enforcement, MIRROR, Settings};
+use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
 use super::entries;
 use super::foreign_conditions::{Narrowed, narrowed};

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use crate::kube_api::kind::Kind;
 use crate::kube_api::objects;
-use crate::render::OURS;
-use crate::render::OWNER;
+use meshgate_core::render::OURS;
+use meshgate_core::render::OWNER;
 
 use super::observed::SERVING;
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
-use meshgate::injector::Injectors;
 use meshgate::metrics::Hook;
+use meshgate_core::injector::Injectors;
 use serde_json::{Value, json};
 
 use self::format::{Case, Condition, Decision, Expected, File};

@@ -90,7 +90,7 @@ fn the_readme_has_a_row_for_every_preset() {
         .iter()
         .flat_map(|row| quoted(row[0]))
         .collect();
-    let names = meshgate::injector::PRESETS.map(|(name, _)| name);
+    let names = meshgate_core::injector::PRESETS.map(|(name, _)| name);
     let mut sorted = documented.clone();
     sorted.sort_unstable();
     let mut expected = names.to_vec();

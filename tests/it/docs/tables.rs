@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use meshgate::decision::reason::Reason;
+use meshgate_core::decision::reason::Reason;
 use serde_json::Value;
 
 use super::{page, quoted, root, rows, section};

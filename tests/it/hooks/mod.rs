@@ -13,8 +13,8 @@ use meshgate::cluster::Cluster;
 use meshgate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use meshgate::cluster::object::Object;
 use meshgate::cluster::store::Store;
-use meshgate::injector::Injectors;
 use meshgate::metrics::{Hook, Metrics};
+use meshgate_core::injector::Injectors;
 use serde_json::{Value, json};
 
 use crate::support::client::{self, Client};

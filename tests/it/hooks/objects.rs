@@ -2,7 +2,7 @@
 
 use meshgate::cluster::manifest::{self, Item};
 use meshgate::cluster::object::Object;
-use meshgate::injector::profile::{Profile, ServiceName};
+use meshgate_core::injector::profile::{Profile, ServiceName};
 use serde_json::{Value, json};
 
 /// Reads manifests as `serve --standalone` reads a file.

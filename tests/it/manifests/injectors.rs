@@ -1,11 +1,11 @@
 //! Every injector is told to leave meshgate's own pods alone (cases 66 and 74): by their own marks
 //! alone, whatever their namespace says.
 
-use meshgate::decision::requirement;
-use meshgate::injector::{Injectors, PRESETS};
-use meshgate::view::namespace::NamespaceView;
-use meshgate::view::pod::PodView;
-use meshgate::yaml;
+use meshgate_core::decision::requirement;
+use meshgate_core::injector::{Injectors, PRESETS};
+use meshgate_core::view::namespace::NamespaceView;
+use meshgate_core::view::pod::PodView;
+use meshgate_core::yaml;
 use serde_json::{Value, json};
 
 use super::{installed, of_kind, pods};

@@ -11,7 +11,7 @@ mod schema;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use meshgate::yaml;
+use meshgate_core::yaml;
 use serde_json::Value;
 
 /// A file or folder of `manifests/`.
@@ -127,6 +127,6 @@ fn one_configuration_has_one_hash() {
     assert!(text("install.yaml").contains(&format!("--configuration-hash={hash}\n")));
     assert!(text("../docs/install.md").contains(&format!("s/{hash}/")));
     let configuration = map["data"]["meshgate.yaml"].as_str().unwrap();
-    let read = meshgate::injector::Injectors::from_yaml(name, configuration.as_bytes());
+    let read = meshgate_core::injector::Injectors::from_yaml(name, configuration.as_bytes());
     assert!(read.is_ok(), "{read:?}");
 }

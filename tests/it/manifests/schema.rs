@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use meshgate::config::ConfigurationSpec;
-use meshgate::injector::PRESETS;
+use meshgate_core::config::ConfigurationSpec;
+use meshgate_core::injector::PRESETS;
 use serde_json::Value;
 
 use super::{path, text};

@@ -15,7 +15,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::cluster::object::{Kind, Object};
 use crate::cluster::store::Store;
-use crate::injector::Injectors;
+use meshgate_core::injector::Injectors;
 
 use self::server::{Reply, Server, bookmark, namespace, three};
 

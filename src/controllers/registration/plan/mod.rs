@@ -22,9 +22,11 @@ mod on_hold;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::break_glass;
 use crate::kube_api::kind::{Id, Kind, in_order};
-use crate::render::{CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, POLICIES};
+use meshgate_core::break_glass;
+use meshgate_core::render::{
+    CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, POLICIES,
+};
 
 use super::foreign_conditions::{self, contains};
 use super::observed::{InstallNamespace, Object, Observed, Replicas};

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::parsed;
 use crate::controllers::registration::entries::{armed, hold_back, widen};
-use crate::render::REACH_ENTRY;
+use meshgate_core::render::REACH_ENTRY;
 
 fn entry(name: &str, url: &str, policy: &str) -> Value {
     let seconds = if policy == "Fail" { 5 } else { 2 };

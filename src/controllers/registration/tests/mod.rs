@@ -7,8 +7,8 @@ mod status;
 use serde_json::{Value, json};
 
 use super::observed::Object;
-use crate::injector::Injectors;
 use crate::kube_api::kind::Kind;
+use meshgate_core::injector::Injectors;
 
 /// An object as it came from the API server; a webhook configuration if it does not say its kind.
 fn parsed(object: &Value) -> Object {

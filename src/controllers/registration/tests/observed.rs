@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::injectors;
 use crate::controllers::registration::calls::replica;
 use crate::controllers::registration::observed::{Fleet, Object, Replica, Replicas};
-use crate::render::{self, Client, Enforcement, MirrorForm, Settings};
+use meshgate_core::render::{self, Client, Enforcement, MirrorForm, Settings};
 
 /// Nothing that is rendered is lost on the way to the API server.
 #[test]

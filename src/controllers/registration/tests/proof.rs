@@ -8,7 +8,7 @@ use crate::controllers::registration::entries;
 use crate::controllers::registration::observed::{Object, Observed};
 use crate::controllers::registration::proof::*;
 use crate::kube_api::kind::Id;
-use crate::render::{
+use meshgate_core::render::{
     self, BREAK_GLASS, CHECK_PROOF, Client, MIRROR_PROOF, MirrorForm, Settings, mirror, proof,
 };
 

@@ -10,8 +10,8 @@ use crate::controllers::registration::plan::{Hold, Plan};
 use crate::controllers::registration::proof::{Proofs, Subject};
 use crate::controllers::registration::status::*;
 use crate::kube_api::kind::Kind;
-use crate::render::{self, CONFIGURATION, Client, Enforcement, FailurePolicy, Settings};
-use crate::render::{CHECK_PROOF, proof};
+use meshgate_core::render::{self, CONFIGURATION, Client, Enforcement, FailurePolicy, Settings};
+use meshgate_core::render::{CHECK_PROOF, proof};
 
 /// What a status is computed from, all of it as it should be.
 struct Scene {

@@ -22,11 +22,11 @@ use meshgate::controllers::certificates::args::names;
 use meshgate::controllers::certificates::own::Own;
 use meshgate::controllers::certificates::{self, Settings, Source};
 use meshgate::controllers::{self, Context, Form, Writer};
-use meshgate::injector::Injectors;
 use meshgate::leader::{Claim, Fenced, Reporting};
 use meshgate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use meshgate::metrics::Metrics;
-use meshgate::render::{self, Client};
+use meshgate_core::injector::Injectors;
+use meshgate_core::render::{self, Client};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

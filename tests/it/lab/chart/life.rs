@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use meshgate::render::{Client, Settings};
+use meshgate_core::render::{Client, Settings};
 use serde_json::Value;
 
 use super::LINKERD;
@@ -112,7 +112,7 @@ async fn a_release_leaves_nothing_behind_at_any_step() {
     let namespace = lab.get("/api/v1/namespaces/meshgate-system").await.unwrap();
     let mut settings = Settings::new(Client::Url(String::new()), "meshgate-system");
     settings.namespace_uid = namespace["metadata"]["uid"].as_str().map(str::to_owned);
-    let owner = meshgate::render::owner(&settings).to_string();
+    let owner = meshgate_core::render::owner(&settings).to_string();
     lab.kubectl_as(User::Admin, &ours, &owner).await.ok();
 
     // What ran when the upgrade began may have to be started again while it lasts.

@@ -156,7 +156,7 @@ async fn the_program_takes_what_is_rendered() {
         }
         for map in of_kind(&objects, "ConfigMap") {
             let text = map["data"]["meshgate.yaml"].as_str().unwrap();
-            let read = meshgate::injector::Injectors::from_yaml(what, text.as_bytes());
+            let read = meshgate_core::injector::Injectors::from_yaml(what, text.as_bytes());
             assert!(read.is_ok(), "{what}: {read:?}");
         }
     }

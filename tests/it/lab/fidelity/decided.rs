@@ -1,6 +1,6 @@
 //! What meshgate says of a pair, and the differences from an injector that are meant.
 
-use meshgate::injector::Injectors;
+use meshgate_core::injector::Injectors;
 
 use super::OWN;
 use super::pairs::{Namespace, Pod, Shape};

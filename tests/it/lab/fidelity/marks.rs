@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshgate::injector::rule::{Place, Term};
-use meshgate::injector::{Injector, Injectors};
+use meshgate_core::injector::rule::{Place, Term};
+use meshgate_core::injector::{Injector, Injectors};
 use serde_json::{Value, json};
 
 use super::draw::Draw;

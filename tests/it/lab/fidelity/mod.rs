@@ -21,7 +21,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use meshgate::injector::Injectors;
+use meshgate_core::injector::Injectors;
 
 use self::draw::Draw;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use meshgate::decision::exemption;
-use meshgate::injector::Injectors;
-use meshgate::injector::profile::ContainerName;
-use meshgate::view::namespace::NamespaceView;
-use meshgate::view::pod::PodView;
+use meshgate_core::decision::exemption;
+use meshgate_core::injector::Injectors;
+use meshgate_core::injector::profile::ContainerName;
+use meshgate_core::view::namespace::NamespaceView;
+use meshgate_core::view::pod::PodView;
 use serde_json::{Value, json};
 
 use super::draw::Draw;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http_body_util::BodyExt;
 use hyper::Request;
 use kube::client::Body;
-use meshgate::injector::{ALWAYS_EXCLUDED, Injectors};
+use meshgate_core::injector::{ALWAYS_EXCLUDED, Injectors};
 use serde_json::{Value, json};
 
 use super::draw::Draw;

@@ -7,10 +7,10 @@ use std::time::Instant;
 use futures::{StreamExt, stream};
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::store::Store;
-use meshgate::decision::{check, requirement};
-use meshgate::injector::Injectors;
-use meshgate::readiness::{Looked, Readiness};
-use meshgate::view::pod::PodView;
+use meshgate_core::decision::{check, requirement};
+use meshgate_core::injector::Injectors;
+use meshgate_core::readiness::{Looked, Readiness};
+use meshgate_core::view::pod::PodView;
 use serde_json::{Value, json};
 
 use super::decided::{Decision, EXCLUDED, HOME, HOST_NETWORK, Pair, SPACES, UNSEEN, WINDOWS, Word};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use meshgate::break_glass::note::suspends;
+use meshgate_core::break_glass::note::suspends;
 
 use super::{CONFIG, SECONDS, check, gate, lab, paths, version};
 use crate::lab::harness::{Lab, Meshgate, User, within};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controllers::registration::proof::{Proofs, Subject};
-use crate::render::{BREAK_GLASS, Client, GUARD, MIRROR_PROOF, REACH_ENTRY, Settings};
+use meshgate_core::render::{BREAK_GLASS, Client, GUARD, MIRROR_PROOF, REACH_ENTRY, Settings};
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {

@@ -1,7 +1,7 @@
 //! Enforcement that is suspended until a time.
 
 use super::*;
-use crate::break_glass::Note;
+use meshgate_core::break_glass::Note;
 
 const NOTE: &str = "jane: x; until=2026-01-01T00:15:00Z";
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::render::CHECK_PROOF;
+use meshgate_core::render::CHECK_PROOF;
 
 /// What is rendered where policies enforce, for injectors of these names.
 fn policies_for(injectors: &[&str]) -> Vec<Value> {

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use futures::{StreamExt, stream};
-use meshgate::injector::{Injectors, PRESETS};
-use meshgate::render::{MirrorForm, Settings, mirror};
+use meshgate_core::injector::{Injectors, PRESETS};
+use meshgate_core::render::{MirrorForm, Settings, mirror};
 use serde_json::json;
 
 use self::asked::{Configuration, Problem, Recorder, Wrong};

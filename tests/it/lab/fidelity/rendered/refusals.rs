@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
-use meshgate::injector::rule::Outcome;
-use meshgate::render::Settings;
+use meshgate_core::injector::rule::Outcome;
+use meshgate_core::render::Settings;
 use serde_json::json;
 
 use super::verdicts::{self, Alone};

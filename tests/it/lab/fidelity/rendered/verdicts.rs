@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use meshgate::decision::verdict::Verdict;
-use meshgate::decision::{check, requirement};
-use meshgate::injector::Injectors;
-use meshgate::readiness::{Looked, Readiness};
-use meshgate::render::{POLICIES, Settings, policy};
-use meshgate::view::pod::PodView;
+use meshgate_core::decision::verdict::Verdict;
+use meshgate_core::decision::{check, requirement};
+use meshgate_core::injector::Injectors;
+use meshgate_core::readiness::{Looked, Readiness};
+use meshgate_core::render::{POLICIES, Settings, policy};
+use meshgate_core::view::pod::PodView;
 use serde_json::{Value, json};
 
 use crate::lab::fidelity::injectors;
