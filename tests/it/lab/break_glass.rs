@@ -236,7 +236,7 @@ async fn one_injector_is_given_up_and_the_others_are_not() {
     let unknown = lab.tool(User::Admin, &with("linkred")).await;
     assert_eq!(unknown.code, Some(2));
     assert!(
-        unknown.err.contains("`linkred`, only for linkerd, vault"),
+        unknown.err.contains("`linkred`, only linkerd, vault"),
         "{unknown:?}"
     );
     lab.tool(User::Admin, &with("linkerd")).await.ok();
