@@ -1,14 +1,14 @@
 //! Writes the registration, arms it once the API server has reached meshgate, and keeps it so.
 //!
 //! One loop: look, plan, write, look again until nothing is left to do. Then wait until an object of
-//! the registration, meshgate's namespace or a serving replica changes, and at most for [`RESYNC`].
+//! the registration, meshgate's namespace or a serving replica changes, and at most for `RESYNC`.
 //!
-//! - [`calls`]: all calls to the API server; what they read becomes [`observed`], parsed once.
-//! - [`plan`]: what to write next; [`entries`] arms webhook entries, [`foreign_conditions`] keeps what
+//! - `calls`: all calls to the API server; what they read becomes `observed`, parsed once.
+//! - `plan`: what to write next; `entries` arms webhook entries, `foreign_conditions` keeps what
 //!   other clients have added.
-//! - [`proof`]: what dry runs prove.
-//! - [`status`]: how the registration is, once per look; [`report`] tells it.
-//! - [`triggers`]: what is watched.
+//! - `proof`: what dry runs prove.
+//! - `status`: how the registration is, once per look; `report` tells it.
+//! - `triggers`: what is watched.
 
 mod calls;
 mod entries;
