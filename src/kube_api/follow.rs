@@ -1,5 +1,6 @@
 //! Follows the objects of a kind with kube-runtime's watcher, by one policy for silence, pauses and new
-//! lists: for the view of serving replicas and for the controllers.
+//! lists: for the view of serving replicas. The controllers' watches keep the library's own pauses, since
+//! controllers look again by themselves.
 //!
 //! Own pieces, on top of the library's:
 //! - [`listen`](super::listen) hears bookmarks and gives a silent API server up.
@@ -60,14 +61,22 @@ impl Failure {
         }
         match cause.downcast_ref::<Box<Status>>() {
             Some(status) => Self::of_status(status),
-            None => Self {
-                text: cause.to_string(),
-                code: None,
-                is_expired: false,
-                retry_after: None,
-                // The library goes on behind an event that cannot be read.
-                needs_list: cause.is::<serde_json::Error>(),
-            },
+            None => {
+                let is_unreadable = cause.is::<serde_json::Error>();
+                let what = if is_unreadable {
+                    "it cannot be read: "
+                } else {
+                    ""
+                };
+                Self {
+                    text: format!("{what}{cause}"),
+                    code: None,
+                    is_expired: false,
+                    retry_after: None,
+                    // The library goes on behind an event that cannot be read.
+                    needs_list: is_unreadable,
+                }
+            }
         }
     }
 

@@ -140,7 +140,10 @@ impl HttpBody for Answer {
         let this = self.get_mut();
         let frame = match Pin::new(&mut this.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
-                this.deadline.as_mut().reset(Instant::now() + this.patience);
+                // A page of a list has its time in all: one that drips would never end.
+                if this.is_watch {
+                    this.deadline.as_mut().reset(Instant::now() + this.patience);
+                }
                 this.line.heard(Sign::Heard);
                 Some(Ok(frame))
             }

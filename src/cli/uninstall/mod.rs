@@ -87,16 +87,19 @@ async fn remove(
     deadline: Instant,
 ) -> anyhow::Result<Found> {
     if found.control_runs {
-        let has_ended = removal::stop_control(client, namespace, deadline).await?;
+        removal::scale_down_control(client, namespace).await?;
         output::note(&format!(
             "scaled Deployment {namespace}/{CONTROL} to 0 replicas"
         ));
-        if !has_ended {
-            output::note(&format!(
-                "a pod of {CONTROL} does not end: it may write the registration again"
-            ));
-        }
     }
+    // Also where its scale is zero already: pods of an earlier try may still be ending.
+    if !removal::has_control_ended(client, namespace, deadline).await? {
+        output::note(&format!(
+            "a pod of {CONTROL} does not end: it may write the registration again"
+        ));
+    }
+    // The leader may have written more since the question was asked.
+    let found = &removal::find(client, namespace).await?;
     let note = format!("{}: meshgate uninstall", own_name(client).await?);
     let is_owner = |id: &&Id| id.kind == Kind::ClusterRole;
     for id in found.objects.iter().filter(|id| !is_owner(id)) {
@@ -113,7 +116,10 @@ async fn remove(
         left = removal::find(client, namespace).await?;
     }
     for own in &found.own {
-        removal::remove_own(client, own).await?;
+        // The ClusterRole goes all the same: what stays is listed at the end.
+        if let Err(problem) = removal::remove_own(client, own).await {
+            output::note(&problem.to_string());
+        }
     }
     for id in found.objects.iter().filter(is_owner) {
         removal::remove(client, id, &note).await?;

@@ -176,24 +176,34 @@ fn resource(kind: ResourceKind) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", plural), plural)
 }
 
-/// Scales the Deployment [`CONTROL`] to zero and waits for its pods to end. False if one has not in
-/// time.
-pub(super) async fn stop_control(
-    client: &Client,
-    namespace: &str,
-    deadline: Instant,
-) -> Result<bool, CallError> {
+/// Scales the Deployment [`CONTROL`] to zero.
+pub(super) async fn scale_down_control(client: &Client, namespace: &str) -> Result<(), CallError> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let patch = Patch::Merge(json!({"spec": {"replicas": 0}}));
     let params = params();
     let what = || format!("cannot scale Deployment {namespace}/{CONTROL}");
     call(what, deployments.patch_scale(CONTROL, &params, &patch)).await?;
+    Ok(())
+}
+
+/// Waits for the pods of [`CONTROL`] to end. False if one has not in time.
+///
+/// # Errors
+/// The API server does not answer. A user who may not list pods waits for none.
+pub(super) async fn has_control_ended(
+    client: &Client,
+    namespace: &str,
+    deadline: Instant,
+) -> Result<bool, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let end = deadline.min(Instant::now() + STOPS_WITHIN);
     let params = ListParams::default().labels(CONTROL_PODS);
     loop {
         let what = || format!("cannot list pods of namespace {namespace}");
-        let left = call(what, pods.list_metadata(&params)).await?;
+        let left = match call(what, pods.list_metadata(&params)).await {
+            Err(error) if error.is_forbidden() => return Ok(false),
+            left => left?,
+        };
         if left.items.is_empty() || Instant::now() >= end {
             return Ok(left.items.is_empty());
         }

@@ -27,9 +27,10 @@ use super::object::{Kind, Object, ObjectId};
 
 use self::written::Written;
 
-/// Objects per page of a list: some megabytes of large ones. Lists are not streamed: older API servers
-/// cannot, and a page at a time needs no more memory.
-const PAGE: u32 = 100;
+/// Objects per page of a list. The client holds a page twice, and an object may have 1.5 MiB: a tenant's
+/// large ones must fit into a replica's memory. Lists are not streamed, since API servers before 1.34 may
+/// not.
+const PAGE: u32 = 25;
 /// Names of unreadable objects that are remembered, so that each is told once.
 const MOST_UNREADABLE: usize = 1_000;
 

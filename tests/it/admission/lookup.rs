@@ -1,4 +1,4 @@
-//! NamespaceLookup look-ups that fail in every way: they panic, never answer, or answer too late.
+//! Look-ups of namespaces that fail in every way: they panic, never answer, or answer too late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -57,7 +57,7 @@ fn conditions(settings: &Settings) -> Value {
     let passing = cel::texts(&passing);
     json!([
         {"name": "ours", "expression": format!("oldObject.metadata.name in {}", cel::texts(&names))},
-        {"name": "somebody-else", "expression": format!("!(request.userInfo.username in {passing})")},
+        {"name": "another-client", "expression": format!("!(request.userInfo.username in {passing})")},
         {
             // Everyone may change labels and annotations, but not the owner, which removes it in the end.
             "name": "more-than-labels-and-annotations",

@@ -52,7 +52,9 @@ impl Hook {
 pub fn names_pod_entry(text: &str) -> bool {
     let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)));
     words.any(|word| {
-        let mut labels = word.strip_suffix(ENTRIES).unwrap_or_default().split('.');
+        // What follows is of static policies: `linkerd.check.meshgate.io.static.k8s.io`.
+        let (name, _) = word.split_once(ENTRIES).unwrap_or_default();
+        let mut labels = name.split('.');
         labels.any(|label| {
             let hook = label.split_once('-').map_or(label, |(hook, _)| hook);
             [GATE, CHECK].iter().any(|own| own.word == hook)

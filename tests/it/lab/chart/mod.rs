@@ -67,7 +67,7 @@ const VALUES: [(&str, &[&str]); 10] = [
 
 const OWN_PROFILE: &str = r#"injectors=["linkerd",{"preset":"istio","mode":"warn"},{"name":"own",
 "service":{"namespace":"own","name":"own"},"webhook":"inject.own.example",
-"rules":[{"when":[{"podLabel":"own","in":["true"]}],"then":"required"}],"meshed":[{"sidecar":"own"}]}]"#;
+"rules":[{"when":[{"podLabel":"own","in":["true"]}],"then":"required"}],"injected":[{"sidecar":"own"}]}]"#;
 
 /// The injectors that values name where they do not say it themselves.
 const LINKERD: &str = "--set=injectors={linkerd}";

@@ -213,3 +213,23 @@ fn the_static_form_is_by_url_and_named_for_it() {
         assert!(object["metadata"].get("ownerReferences").is_none());
     }
 }
+
+#[test]
+fn refusals_by_entries_and_by_static_policies_are_known_by_their_names() {
+    let names = super::webhooks::names_pod_entry;
+    for known in [
+        "admission webhook \"linkerd.gate.meshgate.io\" denied the request: …",
+        "admission webhook \"gate-17.meshgate.io\" denied the request: …",
+        "failed calling webhook \"vault.warn.check.meshgate.io\": no route",
+        "ValidatingAdmissionPolicy 'linkerd.check.meshgate.io.static.k8s.io' with binding …",
+    ] {
+        assert!(names(known), "{known}");
+    }
+    for other in [
+        "admission webhook \"proxy-injector.linkerd.io\" denied the request",
+        "admission webhook \"namespaces.meshgate.io\" denied the request",
+        "gate: check your pods",
+    ] {
+        assert!(!names(other), "{other}");
+    }
+}
