@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use meshgate_core::render::OWNER;
+use meshgate_core::names::{ENTRIES, OWNER};
 
 /// A kind that meshgate writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +119,7 @@ impl Id {
         if self.kind == Kind::ClusterRole {
             self.name == OWNER
         } else {
-            self.name.ends_with(".meshgate.io")
+            self.name.ends_with(ENTRIES)
         }
     }
 }

@@ -12,10 +12,8 @@ use crate::certs::rotation::Registered;
 use crate::controllers::trust::has_same_address;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, call, objects};
+use meshgate_core::names::ENTRIES;
 use meshgate_core::render::{CONFIGURATION, MIRROR};
-
-/// The end of the names of meshgate's entries.
-const OUR_ENTRIES: &str = ".meshgate.io";
 
 /// What is registered, and for how long this process has seen it so.
 #[derive(Debug, Default)]
@@ -77,8 +75,7 @@ fn bundles(configuration: &Value, address: Option<&Value>) -> Vec<Option<Vec<bun
     let ours = entries.filter(|entry| {
         let name = entry["name"].as_str().unwrap_or_default();
         let config = &entry["clientConfig"];
-        name.ends_with(OUR_ENTRIES)
-            && address.is_none_or(|address| has_same_address(config, address))
+        name.ends_with(ENTRIES) && address.is_none_or(|address| has_same_address(config, address))
     });
     let read = |entry: &Value| {
         let text = entry["clientConfig"]["caBundle"].as_str()?;

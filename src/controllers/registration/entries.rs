@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
 use meshgate_core::break_glass;
+use meshgate_core::names::ENTRIES;
 use meshgate_core::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
 use super::foreign_conditions;
@@ -23,8 +24,6 @@ use super::observed::{Entry, Object, Observed};
 /// Annotation with a hash of which pods the entries ask about. The names of entries do not tell:
 /// another configuration may give the same name to other namespaces.
 const NOTE: &str = "meshgate.io/entries";
-/// How the names of our entries end.
-const OUR_ENTRIES: &str = ".meshgate.io";
 
 /// What was rendered, with a note of which pods the entries ask about.
 pub(super) fn wanted(rendered: Vec<Value>) -> Vec<Object> {
@@ -116,7 +115,7 @@ pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
 }
 
 fn is_ours(entry: &Entry) -> bool {
-    entry.name.ends_with(OUR_ENTRIES)
+    entry.name.ends_with(ENTRIES)
 }
 
 /// Whether the entry is one that fails closed once armed.

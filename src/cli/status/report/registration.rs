@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshgate_core::break_glass::{self, Note};
+use meshgate_core::names::ENTRIES;
 use meshgate_core::render::{
     ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES, REACH_ENTRY,
 };
@@ -159,7 +160,7 @@ impl<'o> Enforcers<'o> {
 /// Whether an entry refuses pods, once armed.
 fn is_to_enforce(entry: &Value) -> bool {
     let name = entry["name"].as_str().unwrap_or_default();
-    name.ends_with(".meshgate.io") && name != REACH_ENTRY && !name.contains(".warn.")
+    name.ends_with(ENTRIES) && name != REACH_ENTRY && !name.contains(".warn.")
 }
 
 /// A finding if no entry asks about some configured injector: another configuration is in force.
