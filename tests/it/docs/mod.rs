@@ -119,3 +119,19 @@ fn the_readme_shows_the_real_explanation() {
         "README.md lacks:\n{explained}"
     );
 }
+
+#[test]
+fn what_differs_on_purpose_is_what_the_comparison_forgives() {
+    let page = page("docs/configure.md");
+    let section = section(
+        &page,
+        "## Where meshgate differs from an injector, on purpose",
+    );
+    let words = section.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, list) = words.split_once(" - ").unwrap();
+    let mut said: Vec<&str> = list.split(" - ").collect();
+    let mut forgiven = crate::lab::fidelity::decided::sentences();
+    said.sort_unstable();
+    forgiven.sort_unstable();
+    assert_eq!(said, forgiven);
+}

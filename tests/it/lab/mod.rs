@@ -12,7 +12,7 @@ mod control_plane;
 mod dapr;
 mod enforcement;
 mod faults;
-mod fidelity;
+pub(crate) mod fidelity;
 mod istio;
 mod leader;
 mod readme;

@@ -21,7 +21,7 @@ pub(super) enum Word {
 
 /// A difference that is meant.
 pub(super) struct Decision {
-    /// As `docs/configure.md` says it.
+    /// As `docs/configure.md` says it; `docs::what_differs_on_purpose_is_what_the_comparison_forgives` holds it.
     pub(super) text: &'static str,
     pub(super) covers: fn(&Pair<'_>) -> bool,
     /// A namespace, a shape, and what is put before the value by which a pod asks for the injector.
@@ -61,14 +61,14 @@ impl Pair<'_> {
 }
 
 pub(super) const WINDOWS: Decision = Decision {
-    text: "Windows pods are exempt, although an injector may put its Linux proxy into them: it \
-           would never start there.",
+    text: "Windows pods are exempt. An injector may put its Linux proxy into them, but it would \
+           never start there.",
     covers: |pair| pair.is_injected_unasked(&Word::Exempt) && pair.pod.shape.is_windows(),
     example: ("example", Shape::WindowsBySelector, ""),
 };
 
 pub(super) const EXCLUDED: Decision = Decision {
-    text: "In excluded namespaces nothing is looked at, although an injector may act there.",
+    text: "meshgate never looks at pods of excluded namespaces. An injector may act there.",
     covers: |pair| {
         pair.is_injected_unasked(&Word::Exempt) && pair.injectors.excludes(&pair.namespace.name)
     },
@@ -76,14 +76,14 @@ pub(super) const EXCLUDED: Decision = Decision {
 };
 
 pub(super) const HOME: Decision = Decision {
-    text: "In an injector's own namespace its marks on the namespace ask for nothing, although \
-           the injector may go by them: it would wait for itself.",
+    text: "In an injector's own namespace, labels and annotations of the namespace require \
+           nothing. Otherwise the injector would wait for itself.",
     covers: |pair| pair.is_injected_unasked(&Word::NotRequired) && pair.is_at_home(),
     example: ("istio-system", Shape::Plain, ""),
 };
 
 pub(super) const SPACES: Decision = Decision {
-    text: "A value counts with the spaces around it, although Dapr cuts them off `dapr.io/enabled`.",
+    text: "meshgate compares values with the spaces around them. Dapr cuts them off `dapr.io/enabled`.",
     covers: |pair| {
         let value = pair.pod.marks.annotations.get("dapr.io/enabled");
         pair.is_injected_unasked(&Word::NotRequired)
@@ -93,8 +93,13 @@ pub(super) const SPACES: Decision = Decision {
 };
 
 pub(super) const HOST_NETWORK: Decision = Decision {
-    text: "Pods on the host network are exempt, although Dapr's injector acts on them. What runs a \
-           node's network must never wait for a mesh.",
+    text: "Pods on the host network are exempt. Dapr's injector acts on them, but the pods that run \
+           a node's network must never wait for a mesh.",
     covers: |pair| pair.is_injected_unasked(&Word::Exempt) && pair.pod.shape == Shape::HostNetwork,
     example: ("example", Shape::HostNetwork, ""),
 };
+
+/// The sentences of all differences that are meant.
+pub(crate) fn sentences() -> [&'static str; 5] {
+    [WINDOWS, EXCLUDED, HOME, SPACES, HOST_NETWORK].map(|one| one.text)
+}

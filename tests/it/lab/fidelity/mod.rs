@@ -8,7 +8,7 @@
 //! `MESHGATE_FIDELITY_PAIRS` and `MESHGATE_FIDELITY_SEED` change how many pairs and which;
 //! `make fidelity PAIRS=20000` shows the counts.
 
-mod decided;
+pub(crate) mod decided;
 mod draw;
 mod marks;
 mod pairs;
@@ -16,9 +16,7 @@ mod pool;
 mod real;
 mod rendered;
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
 use std::sync::OnceLock;
 
 use meshgate_core::injector::Injectors;
@@ -86,12 +84,4 @@ fn injectors(list: &str) -> Injectors {
     Injectors::from_yaml("test", text.as_bytes())
         .unwrap()
         .excluding(OWN)
-}
-
-/// Whether the page on profiles says this sentence.
-fn holds_in_docs(sentence: &str) -> bool {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configure.md");
-    let page = fs::read_to_string(page).unwrap();
-    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.contains(sentence)
 }
