@@ -1,40 +1,30 @@
 //! Of the leader, which keeps the certificates.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
-use super::{add, gauge_of};
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CertificateLabels {
-    certificate: &'static str,
-}
+use super::{Add, Label, gauge_of};
 
 #[derive(Debug)]
 pub(super) struct Certificates {
-    ends: Family<CertificateLabels, Gauge>,
+    ends: Family<Label, Gauge>,
     bundle: Gauge,
     repairs: Counter,
 }
 
 impl Certificates {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    pub(super) fn register(add: &mut Add<'_>) -> Self {
         Self {
-            ends: add(
-                registry,
+            ends: add.metric(
                 "certificate_expiration_timestamp_seconds",
                 "Unix time at which a certificate that meshgate keeps ends; 0 while there is none",
             ),
-            bundle: add(
-                registry,
+            bundle: add.metric(
                 "ca_bundle_certs",
                 "CAs in the caBundle that is to be registered; two or more while they change",
             ),
-            repairs: add(
-                registry,
+            repairs: add.metric(
                 "certificate_repairs",
                 "Secrets of certificates that were missing, damaged or expired and were written anew",
             ),
@@ -51,11 +41,9 @@ impl Certificates {
 impl super::Metrics {
     /// Sets the end of one of the certificates that are kept: `ca` or `leaf`.
     pub fn certificate_not_after(&self, certificate: &'static str, unix_seconds: i64) {
-        let labels = CertificateLabels { certificate };
-        self.certificates
-            .ends
-            .get_or_create(&labels)
-            .set(unix_seconds);
+        let end = [("certificate", certificate)];
+        let end = self.certificates.ends.get_or_create(&end);
+        end.set(unix_seconds);
     }
 
     /// Sets how many CAs callers are to trust.

@@ -65,27 +65,8 @@ pub struct DecisionLabels {
 /// Value of the label `injector` where none is meant.
 pub const NO_INJECTOR: &str = "none";
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HookLabels {
-    hook: Hook,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InjectorLabels {
-    injector: String,
-}
-
-/// Labels of `meshgate_registration_writes_total`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    kind: &'static str,
-    action: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabels {
-    kind: &'static str,
-}
+/// One label.
+type Label<V = &'static str> = [(&'static str, V); 1];
 
 /// How well one kind of object is followed.
 #[derive(Debug, Clone, Copy)]
@@ -107,8 +88,8 @@ pub struct WatchState {
 pub struct Metrics {
     registry: Registry,
     decisions: Family<DecisionLabels, Counter>,
-    durations: Family<HookLabels, Histogram>,
-    injector_ready: Family<InjectorLabels, Gauge>,
+    durations: Family<Label<Hook>, Histogram>,
+    injector_ready: Family<Label<String>, Gauge>,
     live_lookups: Counter,
     serving_cert_end: Gauge,
     certificate_refusals: Counter,
@@ -122,51 +103,45 @@ pub struct Metrics {
 #[derive(Debug)]
 struct Registration {
     armed: Gauge,
-    writes: Family<WriteLabels, Counter>,
+    /// By kind and action.
+    writes: Family<[(&'static str, &'static str); 2], Counter>,
     contended: Counter,
     narrowed: Gauge,
     namespaces_labelled: Counter,
     namespaces_unlabelled: Gauge,
-    glass: Family<InjectorLabels, Gauge>,
+    glass: Family<Label<String>, Gauge>,
 }
 
 impl Registration {
     fn register(registry: &mut Registry) -> Self {
-        let glass = add(
-            registry,
+        let glass = Add(registry).metric(
             "break_glass",
             "1 for each injector (or all) whose enforcement is suspended",
         );
-        let registry = registry.sub_registry_with_prefix("registration");
+        let mut add = Add(registry.sub_registry_with_prefix("registration"));
         Self {
             glass,
-            armed: add(
-                registry,
+            armed: add.metric(
                 "armed",
                 "1 if pods that require an injector are refused also when meshgate cannot be reached",
             ),
-            writes: add(
-                registry,
+            writes: add.metric(
                 "writes",
                 "Objects of the registration that were written or deleted",
             ),
-            contended: add(
-                registry,
+            contended: add.metric(
                 "contended",
                 "Times that another client kept reverting meshgate's changes, so that it backed off",
             ),
-            narrowed: add(
-                registry,
+            narrowed: add.metric(
                 "narrowed",
                 "Entries that select fewer pods than wanted, because of conditions that others added",
             ),
-            namespaces_labelled: add(
-                registry,
+            namespaces_labelled: add.metric(
                 "namespaces_labelled",
                 "Namespaces whose labels did not agree with their annotations and were corrected",
             ),
-            namespaces_unlabelled: add(
-                registry,
+            namespaces_unlabelled: add.metric(
                 "namespaces_unlabelled",
                 "Namespaces that lack a label, because it could not be written",
             ),
@@ -174,35 +149,31 @@ impl Registration {
     }
 }
 
-/// Of a view that follows an API server.
+/// Of a view that follows an API server, by kind of object.
 #[derive(Debug)]
 struct ViewMetrics {
-    staleness: Family<KindLabels, Gauge<f64, AtomicU64>>,
-    current: Family<KindLabels, Gauge>,
-    lists: Family<KindLabels, Counter>,
-    unreadable: Family<KindLabels, Counter>,
+    staleness: Family<Label, Gauge<f64, AtomicU64>>,
+    current: Family<Label, Gauge>,
+    lists: Family<Label, Counter>,
+    unreadable: Family<Label, Counter>,
 }
 
 impl ViewMetrics {
-    fn register(registry: &mut Registry) -> Self {
+    fn register(add: &mut Add<'_>) -> Self {
         Self {
-            staleness: add(
-                registry,
+            staleness: add.metric(
                 "watch_staleness_seconds",
                 "Time since the API server last sent anything about a kind of object",
             ),
-            current: add(
-                registry,
+            current: add.metric(
                 "view_current",
                 "1 if no change of a kind of object can have been missed",
             ),
-            lists: add(
-                registry,
+            lists: add.metric(
                 "view_lists",
                 "Complete lists of a kind of object, the first one included",
             ),
-            unreadable: add(
-                registry,
+            unreadable: add.metric(
                 "view_unreadable_objects",
                 "Objects that could not be read and count as if they were not there",
             ),
@@ -210,11 +181,16 @@ impl ViewMetrics {
     }
 }
 
-/// Registers a metric at zero.
-fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
-    let metric = M::default();
-    registry.register(name, help, metric.clone());
-    metric
+/// Adds metrics to a registry.
+struct Add<'r>(&'r mut Registry);
+
+impl Add<'_> {
+    /// Registers a metric at zero.
+    fn metric<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        let metric = M::default();
+        self.0.register(name, help, metric.clone());
+        metric
+    }
 }
 
 /// Seconds: a decision takes microseconds, a live look-up may take a second.
@@ -232,41 +208,38 @@ impl Metrics {
     /// All metrics at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("meshgate");
-        let of = &mut registry;
         let durations =
-            Family::<HookLabels, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        of.register(
+            Family::<Label<Hook>, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        registry.register(
             "decision_duration_seconds",
             "Time from the complete request to the answer",
             durations.clone(),
         );
+        let registration = Registration::register(&mut registry);
+        let mut add = Add(&mut registry);
         Self {
             durations,
-            decisions: add(of, "decisions", "Answers by what was decided and why"),
-            injector_ready: add(
-                of,
+            registration,
+            decisions: add.metric("decisions", "Answers by what was decided and why"),
+            injector_ready: add.metric(
                 "injector_ready",
                 "1 if the injector, or one instance of it, can be tried",
             ),
-            live_lookups: add(
-                of,
+            live_lookups: add.metric(
                 "live_lookups",
                 "Namespaces looked up because the view did not hold them",
             ),
-            serving_cert_end: add(
-                of,
+            serving_cert_end: add.metric(
                 "serving_cert_expiration_timestamp_seconds",
                 "Unix time at which the certificate that is served now ends",
             ),
-            certificate_refusals: add(
-                of,
+            certificate_refusals: add.metric(
                 "certificate_refusals",
                 "Contents of the certificate's files or Secret that could not be served with",
             ),
-            leader: add(of, "leader", "1 if this process holds the Lease"),
-            registration: Registration::register(of),
-            view: ViewMetrics::register(of),
-            certificates: Certificates::register(of),
+            leader: add.metric("leader", "1 if this process holds the Lease"),
+            view: ViewMetrics::register(&mut add),
+            certificates: Certificates::register(&mut add),
             registry,
         }
     }
@@ -275,7 +248,7 @@ impl Metrics {
     pub fn decided(&self, labels: &DecisionLabels, took: Duration) {
         self.decisions.get_or_create(labels).inc();
         self.durations
-            .get_or_create(&HookLabels { hook: labels.hook })
+            .get_or_create(&[("hook", labels.hook)])
             .observe(took.as_secs_f64());
     }
 
@@ -283,41 +256,31 @@ impl Metrics {
     pub fn injectors<'s>(&self, states: impl IntoIterator<Item = (&'s str, bool)>) {
         self.injector_ready.clear();
         for (injector, is_ready) in states {
-            let labels = InjectorLabels {
-                injector: injector.to_owned(),
-            };
-            let gauge = self.injector_ready.get_or_create(&labels);
-            gauge.set(gauge.get().max(i64::from(is_ready)));
+            let label = [("injector", injector.to_owned())];
+            let gauge = self.injector_ready.get_or_create(&label);
+            gauge.set(gauge.get().max(is_ready.into()));
         }
     }
 
     /// Sets how well each kind is followed.
     pub fn view(&self, watches: impl IntoIterator<Item = WatchState>) {
         for watch in watches {
-            let labels = KindLabels { kind: watch.kind };
+            let kind = [("kind", watch.kind)];
             if let Some(age) = watch.age {
-                let gauge = self.view.staleness.get_or_create(&labels);
-                gauge.set(age.as_secs_f64());
+                let staleness = self.view.staleness.get_or_create(&kind);
+                staleness.set(age.as_secs_f64());
             }
-            let current = self.view.current.get_or_create(&labels);
-            current.set(i64::from(watch.is_current));
-            let counts = [
-                (&self.view.lists, watch.lists),
-                (&self.view.unreadable, watch.unreadable),
-            ];
-            for (family, count) in counts {
-                let counter = family.get_or_create(&labels);
-                counter.inner().fetch_max(count, Ordering::Relaxed);
-            }
+            let current = self.view.current.get_or_create(&kind);
+            current.set(watch.is_current.into());
+            at_least(&self.view.lists.get_or_create(&kind), watch.lists);
+            at_least(&self.view.unreadable.get_or_create(&kind), watch.unreadable);
         }
     }
 
     /// Sets the number of live look-ups so far.
     pub fn live_lookups(&self, count: u64) {
         // Requests that end together report together: the largest count is the newest.
-        self.live_lookups
-            .inner()
-            .fetch_max(count, Ordering::Relaxed);
+        at_least(&self.live_lookups, count);
     }
 
     /// Sets the end of the certificate that is served, whatever may lie on a disk (case 51).
@@ -332,7 +295,7 @@ impl Metrics {
 
     /// Sets whether this process holds the Lease.
     pub fn leads(&self, leads: bool) {
-        self.leader.set(i64::from(leads));
+        self.leader.set(leads.into());
     }
 
     /// Resets what only the leader reports, when this process no longer leads. The new leader
@@ -347,12 +310,12 @@ impl Metrics {
 
     /// Sets whether something enforces, and all that is to fail closed does so.
     pub fn registration_armed(&self, is_armed: bool) {
-        self.registration.armed.set(i64::from(is_armed));
+        self.registration.armed.set(is_armed.into());
     }
 
     /// Counts a write of an object of the registration.
     pub fn registration_written(&self, kind: &'static str, action: &'static str) {
-        let labels = WriteLabels { kind, action };
+        let labels = [("kind", kind), ("action", action)];
         self.registration.writes.get_or_create(&labels).inc();
     }
 
@@ -371,8 +334,8 @@ impl Metrics {
         let family = &self.registration.glass;
         family.clear();
         for injector in injectors {
-            let injector = injector.to_owned();
-            family.get_or_create(&InjectorLabels { injector }).set(1);
+            let label = [("injector", injector.to_owned())];
+            family.get_or_create(&label).set(1);
         }
     }
 
@@ -393,6 +356,11 @@ impl Metrics {
         _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
     }
+}
+
+/// Raises a counter to a count that others keep.
+fn at_least(counter: &Counter, count: u64) {
+    counter.inner().fetch_max(count, Ordering::Relaxed);
 }
 
 fn gauge_of(count: usize) -> i64 {
