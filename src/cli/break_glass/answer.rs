@@ -46,15 +46,11 @@ impl Answer {
         }
     }
 
-    pub(super) fn opened(&mut self, id: &Id, opened: Suspended) {
+    pub(super) fn changed(&mut self, id: &Id, change: Suspended) {
         self.changed.push(id.to_string());
-        self.off.extend(opened.off);
-        self.only_for_others.extend(opened.others);
-        self.still_asking.extend(opened.shared);
-    }
-
-    pub(super) fn closed(&mut self, id: &Id) {
-        self.changed.push(id.to_string());
+        self.off.extend(change.off);
+        self.only_for_others.extend(change.others);
+        self.still_asking.extend(change.shared);
     }
 
     pub(super) fn problem(&mut self, problem: &CallError) {
@@ -139,7 +135,7 @@ mod tests {
         let note = note.and_then(Note::parse);
         let mut answer = Answer::of(&Seen::default(), note.as_ref());
         let id = Id::new(Kind::MutatingWebhooks, "a");
-        (0..changed).for_each(|_| answer.closed(&id));
+        (0..changed).for_each(|_| answer.changed(&id, Suspended::default()));
         let problem = CallError::Deadline {
             what: "cannot change it".to_owned(),
             within: Duration::from_secs(1),

@@ -3,8 +3,6 @@
 mod answer;
 mod objects;
 
-use std::str::FromStr;
-
 use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -46,19 +44,21 @@ pub(super) struct BreakGlassArgs {
     #[arg(
         long = "for",
         value_name = "DURATION",
+        value_parser = length,
         required_unless_present = "close",
         conflicts_with = "close"
     )]
-    length: Option<Length>,
+    length: Option<SignedDuration>,
 
     /// Reason, for the record
     #[arg(
         long,
         value_name = "TEXT",
+        value_parser = reason,
         required_unless_present = "close",
         conflicts_with = "close"
     )]
-    reason: Option<Reason>,
+    reason: Option<String>,
 
     /// Only this injector (repeatable, comma-separated)
     #[arg(
@@ -77,38 +77,24 @@ pub(super) struct BreakGlassArgs {
     change: ChangeArgs,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Length(SignedDuration);
-
-impl FromStr for Length {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let length: SignedDuration = text
-            .parse()
-            .map_err(|_| "expected a duration, as 15m or 1h30m".to_owned())?;
-        if length < SignedDuration::from_secs(1) || length > LONGEST {
-            return Err("expected a duration from 1s to 24h; for longer, run it again".to_owned());
-        }
-        Ok(Self(length))
+fn length(text: &str) -> Result<SignedDuration, &'static str> {
+    let length: SignedDuration = text
+        .parse()
+        .map_err(|_| "expected a duration, as 15m or 1h30m")?;
+    if length < SignedDuration::from_secs(1) || length > LONGEST {
+        return Err("expected a duration from 1s to 24h; for longer, run it again");
     }
+    Ok(length)
 }
 
 /// One line.
-#[derive(Debug, Clone)]
-struct Reason(String);
-
-impl FromStr for Reason {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        if words.is_empty() {
-            return Err("expected a reason");
-        }
-        // A semicolon ends the text of the note: what follows could be read as one of its fields.
-        Ok(Self(words.join(" ").replace(';', ",")))
+fn reason(text: &str) -> Result<String, &'static str> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.is_empty() {
+        return Err("expected a reason");
     }
+    // A semicolon ends the text of the note: what follows could be read as one of its fields.
+    Ok(words.join(" ").replace(';', ","))
 }
 
 pub(super) fn run(args: &BreakGlassArgs) -> Done {
@@ -119,13 +105,13 @@ async fn break_glass(args: &BreakGlassArgs) -> Done {
     let change = &args.change;
     let (client, server) = change.connect().await?;
     let (seen, note) = change.in_time(planned(args, &client)).await?;
-    let Some(note) = note else {
-        return change.in_time(close(args, &client, seen)).await;
-    };
-    if !seen.objects.is_empty() && !change.is_agreed(&question(&note, &server))? {
+    if let Some(note) = note.as_ref().filter(|_| !seen.objects.is_empty())
+        && !change.is_agreed(&question(note, &server))?
+    {
         bail!("nothing was changed");
     }
-    change.in_time(open(args, &client, seen, &note)).await
+    let answer = change.in_time(write(&client, &seen, note.as_ref())).await?;
+    answer.print(change.output)
 }
 
 /// What there is, and the note to write to it; no note to close.
@@ -135,9 +121,9 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
         return Ok((seen, None));
     };
     check_injectors(&args.injector, &seen)?;
-    let end = wall_clock().checked_add(length.0)?;
+    let end = wall_clock().checked_add(length)?;
     let note = Note {
-        text: format!("{}: {}", who(client).await, reason.0),
+        text: format!("{}: {}", who(client).await, reason),
         // Whole seconds are easier to read.
         until: Some(Timestamp::from_second(end.as_second())?),
         injectors: args.injector.clone(),
@@ -239,55 +225,42 @@ fn question(note: &Note, server: &str) -> String {
     )
 }
 
-async fn open(args: &BreakGlassArgs, client: &Client, seen: Seen, note: &Note) -> Done {
-    let mut answer = Answer::of(&seen, Some(note));
-    for one in &seen.objects {
-        let opened = |object: &_| objects::opened(&one.0, object, note);
-        let written = objects::write(client, one, |object| opened(object).patch).await;
-        match written {
-            Ok(true) => answer.opened(&one.0, opened(&one.1)),
+/// Suspends enforcement as the note says; without a note, resumes it.
+async fn write(client: &Client, seen: &Seen, note: Option<&Note>) -> anyhow::Result<Answer> {
+    let mut answer = Answer::of(seen, note);
+    for (id, object) in &seen.objects {
+        let change = |object: &_| objects::change(id, object, note);
+        match objects::write(client, id, object, |object| change(object).patch).await {
+            Ok(true) => answer.changed(id, change(object)),
             Ok(false) => {}
             Err(problem) => answer.problem(&problem),
         }
     }
-    let event = Event {
-        reason: ENFORCEMENT_SUSPENDED,
-        message: format!("enforcement is suspended: {note}"),
-        is_warning: true,
-    };
     if answer.is_changed() {
-        tell(client, &seen, &event).await;
+        tell(client, seen, note).await;
     }
-    answer.print(args.change.output)
-}
-
-async fn close(args: &BreakGlassArgs, client: &Client, seen: Seen) -> Done {
-    let mut answer = Answer::of(&seen, None);
-    for one in &seen.objects {
-        match objects::write(client, one, break_glass::resume::resume).await {
-            Ok(true) => answer.closed(&one.0),
-            Ok(false) => {}
-            Err(problem) => answer.problem(&problem),
-        }
-    }
-    let event = Event {
-        reason: ENFORCEMENT_RESUMED,
-        message: format!("enforcement resumed by {}", who(client).await),
-        is_warning: false,
-    };
-    if answer.is_changed() {
-        tell(client, &seen, &event).await;
-    }
-    answer.print(args.change.output)
+    Ok(answer)
 }
 
 /// Writes the Event about the first object, which is the gate's if there is one. The command has done
 /// its work also where this fails.
-async fn tell(client: &Client, seen: &Seen, event: &Event) {
+async fn tell(client: &Client, seen: &Seen, note: Option<&Note>) {
     let Some((id, object)) = seen.objects.first() else {
         return;
     };
-    if let Err(problem) = event::record(client, id, Some(object), event).await {
+    let event = match note {
+        Some(note) => Event {
+            reason: ENFORCEMENT_SUSPENDED,
+            message: format!("enforcement is suspended: {note}"),
+            is_warning: true,
+        },
+        None => Event {
+            reason: ENFORCEMENT_RESUMED,
+            message: format!("enforcement resumed by {}", who(client).await),
+            is_warning: false,
+        },
+    };
+    if let Err(problem) = event::record(client, id, Some(object), &event).await {
         output::note(&format!("cannot create the Event: {problem}"));
     }
 }
@@ -298,10 +271,10 @@ mod tests {
 
     #[test]
     fn a_reason_is_never_a_field_of_the_note() {
-        let reason: Reason = "moved; until=2099-01-01T00:00:00Z".parse().unwrap();
+        let reason = reason("moved; until=2099-01-01T00:00:00Z").unwrap();
         let until: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let note = Note {
-            text: format!("alice: {}", reason.0),
+            text: format!("alice: {reason}"),
             until: Some(until),
             injectors: Vec::new(),
         };

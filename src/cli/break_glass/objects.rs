@@ -60,12 +60,15 @@ async fn checks(client: &Client) -> Result<Vec<(Id, Value)>, CallError> {
     Ok(list.into_iter().filter_map(check).collect())
 }
 
-/// What an object needs to be as a note says.
-pub(super) fn opened(id: &Id, object: &Value, note: &Note) -> Suspended {
-    if id.kind.is_webhooks() {
-        break_glass::suspend::configuration(object, note)
-    } else {
-        break_glass::suspend::binding(object, note)
+/// What an object needs to be as a note says, or as it was before any note.
+pub(super) fn change(id: &Id, object: &Value, note: Option<&Note>) -> Suspended {
+    match note {
+        Some(note) if id.kind.is_webhooks() => break_glass::suspend::configuration(object, note),
+        Some(note) => break_glass::suspend::binding(object, note),
+        None => Suspended {
+            patch: break_glass::resume::resume(object),
+            ..Suspended::default()
+        },
     }
 }
 
@@ -82,7 +85,8 @@ async fn get(client: &Client, id: &Id) -> Result<Option<Value>, CallError> {
 /// The API server refuses it or does not answer.
 pub(super) async fn write(
     client: &Client,
-    (id, seen): &(Id, Value),
+    id: &Id,
+    seen: &Value,
     change: impl Fn(&Value) -> Option<Value>,
 ) -> Result<bool, CallError> {
     let mut object = seen.clone();
