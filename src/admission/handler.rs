@@ -18,7 +18,7 @@ use crate::cluster::store::Store;
 use crate::metrics::{DecisionLabels, Hook};
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::decision::requirement::RuleMatch;
-use meshgate_core::decision::{Decision, check, exemption, gate, requirement};
+use meshgate_core::decision::{Decision, check, exemption, gate};
 use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
@@ -205,10 +205,7 @@ fn judge<'a>(
     pod: &'a PodView<'a>,
     namespace: &'a NamespaceView,
 ) -> Decision<'a> {
-    let mut requirement = requirement::of(pod, namespace, store.injectors());
-    if let Some(suspension) = store.suspension(wall_clock) {
-        requirement.waive(|injector| suspension.is_about(injector));
-    }
+    let requirement = store.requirement(pod, namespace, wall_clock);
     let readiness = |one: &RuleMatch<'a>| store.readiness(one.number, one.instance());
     if hook == Hook::Check {
         return check::decide(pod, &requirement, readiness);

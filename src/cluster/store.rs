@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use meshgate_core::break_glass::{self, Note};
+use meshgate_core::decision::requirement::{self, Requirement};
 use meshgate_core::injector::profile::ReadinessSource;
 use meshgate_core::injector::profile::ServiceName;
 use meshgate_core::injector::{Injector, Injectors};
@@ -19,6 +20,7 @@ use meshgate_core::readiness::installation::{
 };
 use meshgate_core::readiness::{Looked, Readiness};
 use meshgate_core::view::namespace::NamespaceView;
+use meshgate_core::view::pod::PodView;
 
 use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId};
@@ -214,6 +216,20 @@ impl Store {
             }
         }
         self.derived.stale_services.insert(service);
+    }
+
+    /// Which injectors a pod requires. Those for which enforcement is suspended at this time are waived.
+    pub fn requirement<'a>(
+        &'a self,
+        pod: &'a PodView<'a>,
+        namespace: &'a NamespaceView,
+        now: impl FnOnce() -> Timestamp,
+    ) -> Requirement<'a> {
+        let mut requirement = requirement::of(pod, namespace, &self.injectors);
+        if let Some(suspension) = self.suspension(now) {
+            requirement.waive(|injector| suspension.is_about(injector));
+        }
+        requirement
     }
 
     /// Why and for which injectors enforcement is suspended at this time. The clock is read only if an

@@ -1,28 +1,24 @@
 //! The answer on each pod, as programs read it.
 
+use meshgate_core::injector::rule::Outcome;
 use serde::Serialize;
 
 use crate::cli::output::Exit;
+
+use super::subject::Subject;
 
 /// The state or decision that nothing in the files determines.
 pub(super) const UNKNOWN: &str = "unknown";
 
 #[derive(Debug, Serialize)]
-pub(super) struct Answer {
-    pub(super) pods: Vec<Explained>,
+pub(super) struct Answer<'s> {
+    pub(super) pods: Vec<Explained<'s>>,
 }
 
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Explained {
-    /// Kind of the object that holds the pod.
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) namespace: String,
-    /// File and line.
-    pub(super) origin: String,
-    /// True for a pod that does not exist yet.
-    pub(super) template: bool,
+pub(super) struct Explained<'s> {
+    #[serde(flatten)]
+    pub(super) subject: &'s Subject,
     /// Each injector that a rule decided on.
     pub(super) injectors: Vec<Injector>,
     pub(super) gate: Gate,
@@ -49,8 +45,7 @@ pub(super) struct Injector {
     pub(super) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) instance: Option<String>,
-    /// `required`, `notRequired` or `invalid`.
-    pub(super) requirement: &'static str,
+    pub(super) requirement: Outcome,
     /// Number of the rule in the profile.
     pub(super) rule: usize,
     /// The rule's terms with the values that were met.
@@ -93,13 +88,15 @@ pub(super) struct Slice {
     pub(super) endpoints: usize,
 }
 
-impl Explained {
+impl Explained<'_> {
     pub(super) fn exit(&self) -> Exit {
         let mut injectors = self.injectors.iter();
         match self.gate.decision {
             UNKNOWN => Exit::CannotTell,
             "defer" | "deny" | "unreadable" => Exit::Findings,
-            _ if injectors.any(|injector| injector.requirement == "invalid") => Exit::Findings,
+            _ if injectors.any(|injector| injector.requirement == Outcome::Invalid) => {
+                Exit::Findings
+            }
             _ => Exit::Fine,
         }
     }

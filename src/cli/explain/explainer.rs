@@ -16,6 +16,7 @@ use meshgate_core::view::pod::PodView;
 use meshgate_core::{message, yaml};
 
 use crate::cluster::store::Store;
+use crate::kube_api::wall_clock;
 
 use super::answer::{Endpoint, Explained, Gate, Injector, Slice, State, UNKNOWN};
 use super::subject::Subject;
@@ -28,7 +29,7 @@ pub(super) struct Explainer {
 }
 
 impl Explainer {
-    pub(super) fn explain(&self, subject: &Subject) -> Explained {
+    pub(super) fn explain<'s>(&self, subject: &'s Subject) -> Explained<'s> {
         let injectors = self.store.injectors();
         let pod = match PodView::read(&subject.pod, injectors.keys()) {
             Ok(pod) => pod,
@@ -65,13 +66,18 @@ impl Explainer {
         Gate::unknown(Reason::NamespaceUnknown.as_str(), message)
     }
 
-    fn judged(&self, subject: &Subject, pod: &PodView<'_>, namespace: &NamespaceView) -> Explained {
+    fn judged<'s>(
+        &self,
+        subject: &'s Subject,
+        pod: &PodView<'_>,
+        namespace: &NamespaceView,
+    ) -> Explained<'s> {
         let matcheds = requirement::decisions(pod, namespace, self.store.injectors());
         let injectors = matcheds
             .filter(is_worth_a_line)
             .map(|matched| self.injector(&matched, pod))
             .collect();
-        let requirement = requirement::of(pod, namespace, self.store.injectors());
+        let requirement = self.store.requirement(pod, namespace, wall_clock);
         let depends_on_state = Cell::new(false);
         let decision = gate::decide(pod, &requirement, |matched| {
             depends_on_state.set(true);
@@ -80,9 +86,15 @@ impl Explainer {
         // The gate denies an invalid value whatever the state of the injectors.
         let is_denied = decision.verdict == Verdict::Deny;
         if self.knows_state || is_denied || !depends_on_state.get() {
+            let suspension = self.store.suspension(wall_clock);
+            let suspension = suspension.filter(|_| requirement.is_waived());
+            let suspended = suspension.map(|note| format!("enforcement is suspended ({note})"));
             return Explained {
                 injectors,
-                warnings: decision.warnings.clone(),
+                warnings: suspended
+                    .into_iter()
+                    .chain(decision.warnings.clone())
+                    .collect(),
                 ..explained(subject, Gate::of(&decision))
             };
         }
@@ -98,11 +110,7 @@ impl Explainer {
         Injector {
             name: matched.name().to_owned(),
             instance: matched.instance().map(str::to_owned),
-            requirement: match matched.rule.then {
-                Outcome::Required => "required",
-                Outcome::NotRequired => "notRequired",
-                Outcome::Invalid => "invalid",
-            },
+            requirement: matched.rule.then,
             rule: matched.rule.number,
             because: message::rule_with_places(matched),
             readiness: is_required.then(|| self.state(matched)),
@@ -177,13 +185,9 @@ impl Explainer {
     }
 }
 
-fn explained(subject: &Subject, gate: Gate) -> Explained {
+fn explained(subject: &Subject, gate: Gate) -> Explained<'_> {
     Explained {
-        kind: subject.kind.clone(),
-        name: subject.name.clone(),
-        namespace: subject.namespace.clone(),
-        origin: subject.origin.clone(),
-        template: subject.is_template,
+        subject,
         injectors: Vec::new(),
         gate,
         warnings: Vec::new(),

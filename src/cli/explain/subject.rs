@@ -1,10 +1,11 @@
 //! Pods in manifests: a pod itself, the pod template of a workload, the object of a review.
 
 use anyhow::{Context, bail};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// One pod to explain.
-#[derive(Debug, Default)]
+/// One pod to explain. The answer repeats what users know it by.
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Subject {
     /// Kind of the object that holds the pod, `Deployment`.
     pub(super) kind: String,
@@ -14,14 +15,19 @@ pub(super) struct Subject {
     /// File and line.
     pub(super) origin: String,
     /// False for a pod that stands in the file itself.
+    #[serde(rename = "template")]
     pub(super) is_template: bool,
     /// Keys of labels on the object around a template that the template lacks.
+    #[serde(skip)]
     pub(super) owner_labels: Vec<String>,
     /// The same for annotations.
+    #[serde(skip)]
     pub(super) owner_annotations: Vec<String>,
     /// Groups of the user who creates the pod; only a review states them.
+    #[serde(skip)]
     pub(super) groups: Vec<String>,
     /// The pod as JSON.
+    #[serde(skip)]
     pub(super) pod: String,
 }
 

@@ -1,21 +1,24 @@
 //! The answer as people read it: a table of two columns per pod.
 
+use meshgate_core::injector::rule::Outcome;
+
 use crate::cli::output;
 
 use super::answer::{Explained, Gate, Injector, State, UNKNOWN};
+use super::subject::Subject;
 
 /// All pods, one block each.
-pub(super) fn text(explained: &[Explained]) -> String {
+pub(super) fn text(explained: &[Explained<'_>]) -> String {
     explained.iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
-fn block(pod: &Explained) -> String {
+fn block(pod: &Explained<'_>) -> String {
     let mut table = output::table(&[]);
     let mut add = |name: &str, text: &str| {
         table.add_row([name, text]);
     };
     let mut injectors = pod.injectors.iter();
-    if injectors.all(|injector| injector.requirement == "notRequired") {
+    if injectors.all(|injector| injector.requirement == Outcome::NotRequired) {
         let is_unknown = [UNKNOWN, "unreadable"].contains(&pod.gate.decision);
         add("requires", if is_unknown { UNKNOWN } else { "nothing" });
     }
@@ -34,14 +37,18 @@ fn block(pod: &Explained) -> String {
     for warning in &pod.warnings {
         add("warning", warning);
     }
-    let Explained {
+    let Subject {
         kind,
         name,
         namespace,
         origin,
         ..
-    } = pod;
-    let pods = if pod.template { "Pods of " } else { "" };
+    } = pod.subject;
+    let pods = if pod.subject.is_template {
+        "Pods of "
+    } else {
+        ""
+    };
     let rows = output::indented(&table);
     format!("{pods}{kind} {name} in namespace {namespace} ({origin})\n{rows}")
 }
@@ -49,9 +56,9 @@ fn block(pod: &Explained) -> String {
 fn requirement(injector: &Injector) -> (&'static str, String) {
     let Injector { because, rule, .. } = injector;
     let (word, before) = match injector.requirement {
-        "required" => ("requires", ""),
-        "invalid" => ("invalid", "for "),
-        _ => ("without", ""),
+        Outcome::Required => ("requires", ""),
+        Outcome::Invalid => ("invalid", "for "),
+        Outcome::NotRequired => ("without", ""),
     };
     let instance = injector.instance.as_ref();
     let instance = instance.map(|name| format!(" {name}")).unwrap_or_default();

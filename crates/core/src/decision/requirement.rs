@@ -76,6 +76,11 @@ impl<'a> Requirement<'a> {
             matched.is_waived = is_waived(matched.name());
         }
     }
+
+    /// Whether enforcement is suspended for an injector that is required.
+    pub fn is_waived(&self) -> bool {
+        self.matches.iter().any(|matched| matched.is_waived)
+    }
 }
 
 /// Asks the rules of every injector about a pod that no exemption covers.

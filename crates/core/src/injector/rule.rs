@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::values::{KeyValues, Slot};
 use crate::text::shown;
@@ -175,7 +175,7 @@ pub enum InstanceSource {
 }
 
 /// What a rule decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// The pod needs the sidecar.
