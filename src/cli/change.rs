@@ -4,13 +4,11 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use kube::Client;
 
-use crate::kube_api::client;
-
 use super::output::{self, OutputArgs};
-use super::sources::cluster_config;
+use super::sources;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ChangeArgs {
@@ -33,12 +31,8 @@ pub(super) struct ChangeArgs {
 impl ChangeArgs {
     /// A client for the cluster, and the cluster's address.
     pub(super) async fn connect(&self) -> anyhow::Result<(Client, String)> {
-        let config = self
-            .in_time(cluster_config(self.kubeconfig.as_deref()))
-            .await?;
-        let client =
-            client::connect(&config).context("cannot set up a client for the API server")?;
-        Ok((client, config.cluster_url.to_string()))
+        self.in_time(sources::connect(self.kubeconfig.as_deref()))
+            .await
     }
 
     pub(super) fn limit(&self) -> Duration {

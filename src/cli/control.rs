@@ -1,22 +1,22 @@
 //! `meshgate control`: the composition root of the leader-elected controllers.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use kube::Config;
 
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::args::{CertificatesArgs, names};
 use crate::controllers::{self, Context, Form, KEPT_BY_LEADER, Writer};
-use crate::kube_api::{client, wall_clock};
+use crate::kube_api::wall_clock;
 use crate::leader::{Elector, LeaseName, Reporting};
 use crate::metrics;
 use crate::server::admin::{self, Admin, Exposition, Health};
-use crate::server::args::Placement;
 use crate::server::bind;
 use meshgate_core::injector::Injectors;
+use meshgate_core::names::CONTROL;
 use meshgate_core::render::{self, Settings};
 
 use super::install_namespace::InstallNamespace;
@@ -24,7 +24,8 @@ use super::output::{self, Done, Exit};
 use super::runtime::{Runtime, block_on};
 use super::sources;
 
-const LEASE: &str = "meshgate-control";
+const NO_POD: &str = "found no --kubeconfig, and this is no pod of a cluster: give --kubeconfig FILE to write \
+                      into a cluster from outside";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -95,7 +96,7 @@ pub(super) fn run(args: &ControlArgs) -> Done {
     block_on(async {
         let (name, injectors) = named(args)?;
         let form = form(args)?;
-        let api = api(args.kubeconfig.as_deref()).await?;
+        let api = sources::config_of_pod(args.kubeconfig.as_deref(), NO_POD).await?;
         let runtime = Runtime::new()?;
         let admin = probes(args, &runtime)?;
         say(&api, &name, &admin)?;
@@ -116,18 +117,6 @@ fn named(args: &ControlArgs) -> anyhow::Result<(String, Injectors)> {
          file that the serving replicas have",
     )?;
     sources::configuration(path)
-}
-
-async fn api(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
-    match kubeconfig {
-        Some(path) => sources::from_kubeconfig(path).await,
-        None => Config::incluster().map_err(|error| {
-            anyhow!(error).context(
-                "found no --kubeconfig, and this is no pod of a cluster: give --kubeconfig FILE to \
-                 write into a cluster from outside",
-            )
-        }),
-    }
 }
 
 fn form(args: &ControlArgs) -> anyhow::Result<Form> {
@@ -163,14 +152,9 @@ fn form(args: &ControlArgs) -> anyhow::Result<Form> {
 }
 
 fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
-    // A kubeconfig means a developer's machine, as standalone does.
-    let placement = match args.kubeconfig {
-        Some(_) => Placement::Standalone,
-        None => Placement::Cluster,
-    };
-    let address = args
-        .admin_listen
-        .unwrap_or_else(|| placement.admin_address());
+    let placement = sources::placement(args.kubeconfig.as_deref());
+    let address = args.admin_listen;
+    let address = address.unwrap_or_else(|| placement.admin_address());
     let listener = bind::bind(address, "--admin-listen")?;
     let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());
     let metrics = Arc::clone(&runtime.metrics);
@@ -184,7 +168,7 @@ fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
 /// Contends for the Lease, and starts the controllers, which act while it is held.
 fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> anyhow::Result<()> {
     // Two clients: renewals of the Lease wait for no other request.
-    let connect = || client::connect(api).context("cannot set up a client for the API server");
+    let connect = || sources::client(api);
     let reporting = |name| Reporting {
         metrics: Arc::clone(&runtime.metrics),
         check: runtime.checks.add(name),
@@ -193,7 +177,7 @@ fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> a
     let injectors = Arc::new(injectors.excluding(&namespace));
     let lease = LeaseName {
         namespace,
-        name: LEASE.to_owned(),
+        name: CONTROL.to_owned(),
     };
     let elector = Elector::new(connect()?, lease, &host(), reporting("lease"));
     let registration = reporting("registration");
@@ -220,7 +204,7 @@ fn say(api: &Config, configuration: &str, admin: &Admin) -> anyhow::Result<()> {
         "meshgate {version} keeps the registration in the cluster of {server}\n\n  \
          injectors {configuration}\n  \
          probes    http://{probes}/readyz?verbose\n\n\
-         Contending for the Lease {LEASE}; the process that holds it writes.\n\n",
+         Contending for the Lease {CONTROL}; the process that holds it writes.\n\n",
     ))
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use meshgate_core::names::CONTROL;
 use meshgate_core::render::{
     self, Client, FailurePolicy, MirrorForm, Rendered, Settings, static_manifests,
 };
@@ -220,9 +221,7 @@ fn settings(args: &RenderArgs) -> anyhow::Result<Settings> {
         },
     };
     let writers = match args.writers.as_slice() {
-        [] => vec![format!(
-            "system:serviceaccount:{namespace}:meshgate-control"
-        )],
+        [] => vec![format!("system:serviceaccount:{namespace}:{CONTROL}")],
         writers => writers.to_vec(),
     };
     Ok(Settings {

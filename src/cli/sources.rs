@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use meshgate_core::injector::Injectors;
 
 use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::store::Store;
+use crate::kube_api::client;
+use crate::server::args::Placement;
 
 /// Reads `--config`: its name for messages, and its content.
 pub(super) fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> {
@@ -40,18 +42,41 @@ pub(super) fn open(directory: &mut ManifestDir) -> anyhow::Result<Store> {
 }
 
 /// The API server for a command that an administrator runs: of `--kubeconfig`, else the one that
-/// `kubectl` would use, else the pod's own.
-pub(super) async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
-    match kubeconfig {
-        Some(path) => from_kubeconfig(path).await,
+/// `kubectl` would use, else the pod's own. Returns a client and the server's address.
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, String)> {
+    let config = match kubeconfig {
+        Some(path) => from_kubeconfig(path).await?,
         None => Config::infer().await.context(
             "found no cluster: neither --kubeconfig, nor what kubectl would use, nor a pod's own",
-        ),
+        )?,
+    };
+    Ok((client(&config)?, config.cluster_url.to_string()))
+}
+
+/// The API server for a command that runs as a pod: of `--kubeconfig`, else the pod's own.
+pub(super) async fn config_of_pod(
+    kubeconfig: Option<&Path>,
+    no_pod: &'static str,
+) -> anyhow::Result<Config> {
+    match kubeconfig {
+        Some(path) => from_kubeconfig(path).await,
+        None => Config::incluster().context(no_pod),
     }
 }
 
-/// The API server that `--kubeconfig` names.
-pub(super) async fn from_kubeconfig(path: &Path) -> anyhow::Result<Config> {
+/// A kubeconfig means a developer's machine, as `--standalone` does.
+pub(super) fn placement(kubeconfig: Option<&Path>) -> Placement {
+    match kubeconfig {
+        Some(_) => Placement::Standalone,
+        None => Placement::Cluster,
+    }
+}
+
+pub(super) fn client(config: &Config) -> anyhow::Result<Client> {
+    client::connect(config).context("cannot set up a client for the API server")
+}
+
+async fn from_kubeconfig(path: &Path) -> anyhow::Result<Config> {
     let cannot = || format!("cannot use --kubeconfig {}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).with_context(cannot)?;
     let options = KubeConfigOptions::default();

@@ -31,6 +31,15 @@ pub const OWNER: &str = "meshgate";
 /// manager.
 pub const OURS: &str = "app.kubernetes.io/managed-by=meshgate";
 
+/// Selects everything that an installation consists of, whichever tool installed it.
+pub const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
+
+/// Name of the Deployment of the controllers, of its ServiceAccount, and of the Lease that they hold.
+pub const CONTROL: &str = "meshgate-control";
+
+/// Label of serving replicas: a hash of the configuration that they have.
+pub const CONFIGURATION_LABEL: &str = "meshgate.io/configuration";
+
 /// Annotation that lets a change weaken the registration: who, and why.
 pub const BREAK_GLASS: &str = "meshgate.io/break-glass";
 

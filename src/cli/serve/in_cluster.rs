@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use kube::{Client, Config};
-use meshgate_core::injector::Injectors;
+use anyhow::Context;
+use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,9 +16,7 @@ use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
 use crate::cluster::watch::{self, Feed};
 use crate::controllers::certificates::secret::SecretRef;
-use crate::kube_api::client;
 use crate::lifecycle::HealthCheck;
-use crate::server::args::Placement;
 
 use super::banner::{self, Lines};
 use super::listeners::{Listeners, Ready};
@@ -28,64 +25,42 @@ use super::{ServeArgs, registration};
 /// How often meshgate works out anew what `/readyz` and the log say of the view.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The cluster and the configuration, as the start-up lines name them.
-struct Origin {
-    server: String,
-    kubeconfig: String,
-    configuration: String,
-}
+const NO_POD: &str = "found neither --standalone nor --kubeconfig, and this is no pod of a cluster: give --standalone DIR to \
+                      answer for a directory of manifests, or --kubeconfig FILE to answer for a cluster";
 
 /// Serves what the cluster holds until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs) -> Done {
-    block_on(async {
-        let api = api(args).await?;
-        let path = args.config.as_deref().context(
-            "expected --config FILE: for a cluster the injectors are named explicitly, no preset \
-             is on by default; for a first one see examples/cluster/meshgate.yaml",
-        )?;
-        let (configuration, injectors) = sources::configuration(path)?;
-        let kubeconfig = match &args.kubeconfig {
-            Some(file) => format!("by {}", file.display()),
-            None => "this pod's own".to_owned(),
-        };
-        let origin = Origin {
-            server: api.cluster_url.to_string(),
-            kubeconfig,
-            configuration,
-        };
-        serve(args, &api, injectors, &origin).await
-    })
+    block_on(serve(args))
 }
 
-async fn api(args: &ServeArgs) -> anyhow::Result<Config> {
-    match &args.kubeconfig {
-        Some(path) => sources::from_kubeconfig(path).await,
-        None => Config::incluster().map_err(|error| {
-            anyhow!(error).context(
-                "found neither --standalone nor --kubeconfig, and this is no pod of a cluster: \
-                 give --standalone DIR to answer for a directory of manifests, or --kubeconfig \
-                 FILE to answer for a cluster",
-            )
-        }),
-    }
-}
-
-async fn serve(args: &ServeArgs, api: &Config, injectors: Injectors, origin: &Origin) -> Done {
-    let client = client::connect(api).context("cannot set up a client for the API server")?;
+async fn serve(args: &ServeArgs) -> Done {
+    let kubeconfig = args.kubeconfig.as_deref();
+    let api = sources::config_of_pod(kubeconfig, NO_POD).await?;
+    let path = args.config.as_deref().context(
+        "expected --config FILE: for a cluster the injectors are named explicitly, no preset \
+         is on by default; for a first one see examples/cluster/meshgate.yaml",
+    )?;
+    let (configuration, injectors) = sources::configuration(path)?;
+    let client = sources::client(&api)?;
     let runtime = Runtime::new()?;
-    // A kubeconfig means a developer's machine, as --standalone does.
-    let placement = match args.kubeconfig {
-        Some(_) => Placement::Standalone,
-        None => Placement::Cluster,
-    };
     let secret = args.tls_secret.as_deref();
     let secret = secret.map(|name| SecretRef::new(&client, &args.install.namespace, name));
-    let listeners = Listeners::bind(args, placement, secret)?;
+    let listeners = Listeners::bind(args, sources::placement(kubeconfig), secret)?;
     let store = Store::of_whole(Arc::new(injectors.excluding(&args.install.namespace)));
     let cluster = Arc::new(Cluster::new(store));
     let checks = start_view(&runtime, &client, &cluster);
     let ready = listeners.wire(&runtime, &cluster, watch::fetch(client.clone()))?;
-    output::print(&text(origin, &cluster.read(), &ready))?;
+    let kubeconfig = match kubeconfig {
+        Some(file) => format!("by {}", file.display()),
+        None => "this pod's own".to_owned(),
+    };
+    output::print(&format!(
+        "meshgate {} answers for the cluster of {} ({kubeconfig})\n\n{}\n\
+         Listing the cluster; meshgate refuses pods until that is done.\n\n",
+        env!("CARGO_PKG_VERSION"),
+        api.cluster_url,
+        before_lists(&configuration, &cluster.read(), &ready),
+    ))?;
     if let Some(form) = registration::form(args, ready.certificates()) {
         let injectors = Arc::clone(cluster.read().injectors());
         registration::start(form, client, injectors, &runtime);
@@ -143,20 +118,13 @@ async fn tell(checks: Vec<(Kind, HealthCheck)>, cluster: Arc<Cluster>, stop: Can
 }
 
 /// The start-up lines before the API server has answered.
-fn text(origin: &Origin, store: &Store, server: &Ready) -> String {
+fn before_lists(configuration: &str, store: &Store, server: &Ready) -> String {
     let mut lines = Lines::default();
-    let by = format!("by {}", origin.configuration);
+    let by = format!("by {configuration}");
     lines.push("injectors", &banner::injectors(store, &by));
     lines.push("excluded", &banner::excluded(store));
     lines.push_server(server);
-    format!(
-        "meshgate {} answers for the cluster of {} ({})\n\n{}\n\
-         Listing the cluster; meshgate refuses pods until that is done.\n\n",
-        env!("CARGO_PKG_VERSION"),
-        origin.server,
-        origin.kubeconfig,
-        lines.0,
-    )
+    lines.0
 }
 
 /// The content of the cluster, after the first lists.

@@ -7,10 +7,8 @@ mod report;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::Serialize;
-
-use crate::kube_api::client;
 
 use self::observed::{Leader, Pod, Refusal};
 use self::report::{Grade, Row};
@@ -75,9 +73,7 @@ pub(super) fn run(args: &StatusArgs) -> Done {
 }
 
 async fn status(args: &StatusArgs) -> Done {
-    let config = sources::cluster_config(args.kubeconfig.as_deref()).await?;
-    let server = config.cluster_url.to_string();
-    let client = client::connect(&config).context("cannot set up a client for the API server")?;
+    let (client, server) = sources::connect(args.kubeconfig.as_deref()).await?;
     let given = sources::configuration_of(args.config.as_deref())?;
     let given = given.map(|(_, injectors)| injectors);
     let seen = Box::pin(observe::observe(&client, &args.install.namespace, given)).await;

@@ -10,9 +10,10 @@ use kube::{Api, Client};
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, CallError, MANAGER, call, gone_is_deleted, objects, wall_clock};
+use meshgate_core::names::CONFIGURATION_LABEL;
 use meshgate_core::render::{OURS, OWNER};
 
-use super::observed::{CONFIGURATION_LABEL, Fleet, InstallNamespace, Object, Replica, SERVING};
+use super::observed::{Fleet, InstallNamespace, Object, Replica, SERVING};
 use super::plan::Action;
 
 /// Reads all objects that carry our label, and those with a wanted name, whose label another client may

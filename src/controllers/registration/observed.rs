@@ -224,15 +224,12 @@ impl Observed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Replica {
     pub(super) name: String,
-    /// Its label [`CONFIGURATION_LABEL`].
+    /// Its label [`meshgate_core::names::CONFIGURATION_LABEL`].
     pub(super) configuration: Option<String>,
     pub(super) is_ready: bool,
     /// It has ended, or its grace period is over: no call reaches it any more.
     pub(super) is_gone: bool,
 }
-
-/// Label of serving replicas: a hash of the configuration that they have.
-pub(super) const CONFIGURATION_LABEL: &str = "meshgate.io/configuration";
 
 /// Selects the serving replicas, in our namespace.
 pub(super) const SERVING: &str =
