@@ -98,17 +98,6 @@ fn a_deployment_in_a_namespace_of_linkerd() {
     );
 }
 
-/// The README's answer is the program's, line for line.
-#[test]
-fn the_readme_shows_what_explain_says() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let file = "examples/pods/deployment-linkerd.yaml";
-    let (_, out, _) = run(&[&["explain", "-f", file], &STATE[..]].concat());
-    let of_readme = |line: &&str| readme.lines().any(|own| own == *line);
-    let missing: Vec<&str> = out.lines().filter(|line| !of_readme(line)).collect();
-    assert!(missing.is_empty(), "README.md lacks {missing:#?}");
-}
-
 #[test]
 fn a_deployment_in_a_namespace_of_an_istio_revision_tag() {
     let file = "examples/pods/deployment-istio-revision.yaml";
@@ -172,6 +161,42 @@ fn the_answer_for_programs_has_stable_keys() {
         "warnings",
     ];
     assert_eq!(keys, stable);
+}
+
+/// As `serve --standalone` of the same folder answers.
+#[test]
+fn suspended_enforcement_is_waived() {
+    let state = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(root().join("examples/cluster")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, state.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let pods = std::fs::read_to_string(root().join("examples/pods/deployment-linkerd.yaml"));
+    let pods = pods.unwrap();
+    let explained = |note: &str| {
+        let suspended = format!(
+            "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\n\
+             metadata:\n  name: admission.meshgate.io\n  annotations:\n    meshgate.io/break-glass: '{note}'\n"
+        );
+        std::fs::write(state.path().join("suspended.yaml"), suspended).unwrap();
+        let (code, found) = explain_json(&pods, &["--state", state.path().to_str().unwrap()]);
+        let pod = &found["pods"][0];
+        let decision = pod["gate"]["decision"].as_str().unwrap().to_owned();
+        (code, decision, pod["warnings"].to_string())
+    };
+    let note = "jane: INC-1; until=2999-01-01T00:00:00Z";
+    let (code, decision, warnings) = explained(note);
+    assert_eq!((code, decision.as_str()), (Some(0), "warn"), "{warnings}");
+    let expected = format!("enforcement is suspended ({note})");
+    assert!(warnings.contains(&expected), "{warnings}");
+    for other in [
+        "jane: INC-1; until=2020-01-01T00:00:00Z",
+        "jane: INC-1; until=2999-01-01T00:00:00Z; injector=vault",
+    ] {
+        let (code, decision, warnings) = explained(other);
+        assert_eq!((code, decision.as_str()), (Some(1), "defer"), "{other}");
+        assert_eq!(warnings, "[]", "{other}");
+    }
 }
 
 #[test]
