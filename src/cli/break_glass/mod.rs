@@ -3,13 +3,17 @@
 mod answer;
 mod objects;
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
 use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, Event};
+use crate::kube_api::kind::Id;
 use crate::kube_api::{own_name, wall_clock};
 use meshgate_core::break_glass::{self, Note};
+use meshgate_core::names::POLICIES;
 
 use self::answer::Answer;
 use super::change::ChangeArgs;
@@ -136,21 +140,23 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
 /// Reports the notes that the new one replaces. A note without an end is a person's, who may have
 /// changed the object by hand as well.
 fn tell_replaced(seen: &Seen) {
-    let notes = || {
-        let notes = seen.objects.iter();
-        notes.filter_map(|(id, object)| Some((id, break_glass::of(object)?)))
-    };
-    if let Some((_, before)) = notes().find(|(_, before)| before.until.is_some()) {
+    if let Some((_, before)) = notes(seen).find(|(_, before)| before.until.is_some()) {
         output::note(&format!(
             "enforcement is suspended already ({before}): the new reason and end replace these"
         ));
     }
-    for (id, before) in notes().filter(|(_, before)| before.until.is_none()) {
+    for (id, before) in notes(seen).filter(|(_, before)| before.until.is_none()) {
         output::note(&format!(
             "{id} has a note without an end ({before}): it is replaced, and meshgate puts back what was changed \
              there by hand once enforcement resumes"
         ));
     }
+}
+
+/// The notes that suspend enforcement now, and where they stand.
+fn notes(seen: &Seen) -> impl Iterator<Item = (&Id, Note)> {
+    let notes = seen.objects.iter();
+    notes.filter_map(|(id, object)| Some((id, break_glass::of(object)?)))
 }
 
 /// The authenticated user name. The command works without it: the audit log has it.
@@ -167,27 +173,20 @@ async fn who(client: &Client) -> String {
 
 /// Refuses unknown names: a typing error would switch nothing off.
 fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
-    let mut known: Vec<String> = seen
-        .objects
-        .iter()
-        .flat_map(|(id, object)| {
-            let of_policy = id.name.strip_suffix(meshgate_core::render::POLICIES);
-            let of_policy = of_policy.map(str::to_owned);
-            break_glass::suspend::injectors(object)
-                .into_iter()
-                .chain(of_policy)
-        })
-        .collect();
-    known.sort_unstable();
-    known.dedup();
-    let unknown = wanted.iter().find(|name| !known.contains(name));
+    let mut known = BTreeSet::new();
+    for (id, object) in &seen.objects {
+        let of_policy = id.name.strip_suffix(POLICIES).map(str::to_owned);
+        known.extend(of_policy);
+        known.extend(break_glass::suspend::injectors(object));
+    }
+    let unknown = wanted.iter().find(|name| !known.contains(*name));
     let Some(name) = unknown.filter(|_| !seen.objects.is_empty()) else {
         return Ok(());
     };
     let known = if known.is_empty() {
         "unnamed ones (another version wrote the registration)".to_owned()
     } else {
-        known.join(", ")
+        known.into_iter().collect::<Vec<_>>().join(", ")
     };
     bail!(
         "the registration does not require an injector `{name}`, only {known}; leave --injector away to \
@@ -197,18 +196,17 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
 
 /// Refuses to narrow a suspension: what is off already would stay off under another name.
 fn check_open(note: &Note, seen: &Seen) -> anyhow::Result<()> {
-    let open = seen.objects.iter().find_map(|(_, object)| {
-        let before = break_glass::of(object).filter(|before| before.until.is_some())?;
+    let is_wider = |before: &Note| {
         let all_but = before.injectors.is_empty() && !note.injectors.is_empty();
-        let is_wider = all_but || before.injectors.iter().any(|name| !note.is_about(name));
-        is_wider.then_some(before)
-    });
-    match open {
-        Some(before) => bail!(
+        all_but || before.injectors.iter().any(|name| !note.is_about(name))
+    };
+    let mut timed = notes(seen).filter(|(_, before)| before.until.is_some());
+    if let Some((_, before)) = timed.find(|(_, before)| is_wider(before)) {
+        bail!(
             "enforcement is suspended already for more than that ({before}): name that too, or --close it first"
-        ),
-        None => Ok(()),
+        );
     }
+    Ok(())
 }
 
 fn question(note: &Note, server: &str) -> String {
@@ -266,18 +264,5 @@ async fn tell(client: &Client, seen: &Seen, note: Option<&Note>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_is_never_a_field_of_the_note() {
-        let reason = reason("moved; until=2099-01-01T00:00:00Z").unwrap();
-        let until: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let note = Note {
-            text: format!("alice: {reason}"),
-            until: Some(until),
-            injectors: Vec::new(),
-        };
-        assert_eq!(Note::parse(&note.to_string()), Some(note));
-    }
-}
+#[path = "note_tests.rs"]
+mod tests;

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::ListParams;
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, BREAK_GLASS_MANAGER, CallError, call, objects};
+use crate::kube_api::{self, BREAK_GLASS_MANAGER, CallError};
 use meshgate_core::break_glass::{self, Note, suspend::Suspended};
-use meshgate_core::render::{OURS, POLICIES};
+use meshgate_core::names::POLICIES;
 
 /// Tries of one write, when other clients keep writing first.
 const TRIES: u32 = 8;
@@ -49,15 +49,13 @@ pub(in crate::cli) async fn look(client: &Client) -> Seen {
 /// The bindings of checks.
 async fn checks(client: &Client) -> Result<Vec<(Id, Value)>, CallError> {
     let kind = Kind::ValidatingPolicyBinding;
-    let what = || format!("cannot list objects of kind {}", kind.names().kind);
-    let params = ListParams::default().labels(OURS);
-    let list = call(what, objects(client, kind).list(&params)).await?;
-    let check = |object: kube::api::DynamicObject| {
+    let check = |object: DynamicObject| {
         let id = Id::new(kind, object.metadata.name.as_deref()?);
         let is_check = id.name.ends_with(POLICIES);
         is_check.then_some((id, serde_json::to_value(object).ok()?))
     };
-    Ok(list.into_iter().filter_map(check).collect())
+    let bindings = kube_api::ours(client, kind).await?.into_iter();
+    Ok(bindings.filter_map(check).collect())
 }
 
 /// What an object needs to be as a note says, or as it was before any note.
@@ -73,8 +71,7 @@ pub(super) fn change(id: &Id, object: &Value, note: Option<&Note>) -> Suspended 
 }
 
 async fn get(client: &Client, id: &Id) -> Result<Option<Value>, CallError> {
-    let api = objects(client, id.kind);
-    let found = call(|| format!("cannot read {id}"), api.get_opt(&id.name)).await?;
+    let found = kube_api::read(client, id).await?;
     Ok(found.map(|object| serde_json::to_value(object).unwrap_or_default()))
 }
 
