@@ -30,7 +30,7 @@ const NO_POD: &str = "found no --kubeconfig, and this is no pod of a cluster: gi
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Writes the registration by which the API server calls the replicas of \
-`meshgate serve`, labels namespaces, and puts back what other clients change. Of several processes the one that \
+`meshgate serve`, labels namespaces, and restores what other clients change. Of several processes the one that \
 holds the Lease meshgate-control acts. When it stops, another takes over at once; when it \
 dies, within 20 seconds. What was written stays when all of them stop: a stopped meshgate must not open the gate. \
 `meshgate uninstall` removes it.
@@ -38,7 +38,7 @@ dies, within 20 seconds. What was written stays when all of them stop: a stopped
 As a pod of the cluster, with its ServiceAccount:
   meshgate control --config /etc/meshgate/meshgate.yaml --configuration-hash 5d41402a
 
-From outside the cluster, where it writes too if no other process leads:
+From outside the cluster; it writes there too if no other process leads:
   meshgate control --kubeconfig ~/.kube/config --config meshgate.yaml --admin-listen 127.0.0.1:0
 
 Progress: http://ADDRESS/readyz?verbose. Required permissions: docs/reference.md."
@@ -48,7 +48,7 @@ pub(super) struct ControlArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Write into the cluster of this kubeconfig; needed outside of a cluster
+    /// Write into the cluster of this kubeconfig; required outside a pod
     /// [default: the ServiceAccount of the pod that meshgate runs in]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub(super) struct ControlArgs {
     certificates: CertificatesArgs,
 
     /// Address of probes and metrics (plain HTTP)
-    /// [default: all addresses, port 8080, in a cluster; 127.0.0.1:8080 with --kubeconfig]
+    /// [default: all addresses, port 8080, in a pod; 127.0.0.1:8080 with --kubeconfig]
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<SocketAddr>,
 

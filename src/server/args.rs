@@ -27,17 +27,17 @@ pub enum Placement {
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// Address of the HTTPS endpoints; port 0 takes any free one
-    /// [default: all addresses, port 8443, in a cluster; 127.0.0.1:8443 standalone]
+    /// [default: all addresses, port 8443, in a pod; 127.0.0.1:8443 standalone and with --kubeconfig]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
 
     /// Address of probes and metrics (plain HTTP)
-    /// [default: all addresses, port 8080, in a cluster; 127.0.0.1:8080 standalone]
+    /// [default: all addresses, port 8080, in a pod; 127.0.0.1:8080 standalone and with --kubeconfig]
     #[arg(long, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
 
     /// How long to go on accepting after the signal to stop, while the endpoints are withdrawn
-    /// [default: 15s in a cluster, 0s standalone]
+    /// [default: 15s in a pod, 0s standalone and with --kubeconfig]
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub shutdown_delay: Option<Duration>,
 

@@ -39,7 +39,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     standalone: Option<PathBuf>,
 
-    /// Answer for the cluster of this kubeconfig, and follow its changes; required outside a cluster
+    /// Answer for the cluster of this kubeconfig, and follow its changes; required outside a pod
     /// [default: the ServiceAccount of meshgate's pod]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub(super) struct ServeArgs {
     certs_dir: PathBuf,
 
     /// Serve with the certificate in this Secret of --namespace, and follow its changes, as a replica
-    /// in a cluster does
+    /// in a pod does
     #[arg(
         long,
         value_name = "NAME",
