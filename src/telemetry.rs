@@ -48,11 +48,6 @@ pub(crate) struct LogFilter(Targets);
 /// These libraries repeat failures that meshgate logs itself. A filter that names them turns them on.
 const QUIET: &str = "kube_client=error,kube_runtime=error";
 
-/// A log was already set up in this process.
-#[derive(Debug, thiserror::Error)]
-#[error("the log was already set up")]
-pub(crate) struct SetUpTwice(#[from] TryInitError);
-
 /// Writes what is still to be written when it is dropped: to be kept until the end.
 #[must_use = "what was logged last is lost with it"]
 pub(crate) struct LogGuard {
@@ -67,7 +62,7 @@ pub(crate) struct LogGuard {
 /// # Errors
 ///
 /// When it has been called before.
-pub(crate) fn init(args: &TelemetryArgs) -> Result<LogGuard, SetUpTwice> {
+pub(crate) fn init(args: &TelemetryArgs) -> Result<LogGuard, TryInitError> {
     let LogFilter(filter) = args.log_level.clone();
     let terminal = io::stderr().is_terminal();
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
