@@ -4,29 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod as PodObject, Secret};
 use kube::api::ListParams;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use meshgate_core::injector::Injectors;
+use meshgate_core::names::{CONFIGURATION, CONFIGURATION_LABEL, CONTROL, OWNER, PART_OF};
 use meshgate_core::render::webhooks::names_pod_entry;
-use meshgate_core::render::{CONFIGURATION, OURS, OWNER};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::certs::chain;
 use crate::cli::break_glass;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{call, event, objects, served, wall_clock};
+use crate::kube_api::{self, call, event, served, wall_clock};
 
-use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
+use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Registration, Said};
 
-/// Label of everything that an installation consists of.
-const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
 /// Label that names the component of a Deployment or pod.
 const COMPONENT: &str = "app.kubernetes.io/component";
 /// How far back `status` looks for refusals.
@@ -49,7 +47,7 @@ pub(super) async fn observe(
         said(client),
     );
     let breakable = match registration {
-        Ok(_) => Vec::new(),
+        Ok(_) => Registration::new(),
         Err(_) => breakable(client).await,
     };
     Observed {
@@ -73,8 +71,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let what = || format!("cannot read the {} {name}", K::kind(&()));
-    let object = call(what, api.get_opt(name)).await;
-    object.map_err(|error| error.to_string())
+    Ok(call(what, api.get_opt(name)).await?)
 }
 
 /// The selected objects of a kind.
@@ -83,44 +80,34 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let what = || format!("cannot list objects of kind {}", K::kind(&()));
-    let list = call(what, api.list(&params)).await;
-    Ok(list.map_err(|error| error.to_string())?.items)
+    Ok(call(what, api.list(&params)).await?.items)
 }
 
-async fn registration(client: &Client) -> Known<Vec<Value>> {
-    let kinds = served(client).await.map_err(|error| error.to_string())?;
-    let mut found = Vec::new();
-    for kind in kinds {
-        let names = kind.names();
-        let params = if kind == Kind::ClusterRole {
-            ListParams::default().fields(&format!("metadata.name={OWNER}"))
-        } else {
-            ListParams::default().labels(OURS)
-        };
-        let what = || format!("cannot list objects of kind {}", names.kind);
-        let list = match call(what, objects(client, kind).list(&params)).await {
-            Ok(list) => list,
+async fn registration(client: &Client) -> Known<Registration> {
+    let mut found = Registration::new();
+    for kind in served(client).await? {
+        let objects = if kind == Kind::ClusterRole {
             // A missing right to see the owner says nothing about the rest.
-            Err(error) if error.is_forbidden() && kind == Kind::ClusterRole => continue,
-            Err(error) => return Err(error.to_string()),
+            match kube_api::read(client, &Id::new(kind, OWNER)).await {
+                Err(error) if error.is_forbidden() => Vec::new(),
+                owner => owner?.into_iter().collect(),
+            }
+        } else {
+            kube_api::ours(client, kind).await?
         };
-        found.extend(list.into_iter().map(|object| {
-            let mut value = serde_json::to_value(object).unwrap_or_default();
-            value["kind"] = names.kind.into();
-            value
-        }));
+        for object in objects {
+            let id = Id::new(kind, &object.name_any());
+            found.insert(id, serde_json::from_value(serde_json::to_value(object)?)?);
+        }
     }
     Ok(found)
 }
 
 /// What `break-glass` can switch off, read with no more rights than `break-glass` needs.
-async fn breakable(client: &Client) -> Vec<Value> {
-    let seen = break_glass::look(client).await;
-    let with_kind = |(id, mut object): (Id, Value)| {
-        object["kind"] = id.kind.names().kind.into();
-        object
-    };
-    seen.objects.into_iter().map(with_kind).collect()
+async fn breakable(client: &Client) -> Registration {
+    let seen = break_glass::look(client).await.objects.into_iter();
+    let parsed = |(id, object)| Some((id, serde_json::from_value(object).ok()?));
+    seen.filter_map(parsed).collect()
 }
 
 /// How many pods of each component the Deployments want. Without the right to read them, `status`
@@ -155,14 +142,14 @@ fn pod(pod: PodObject) -> Pod {
         ready: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
         ending: pod.metadata.deletion_timestamp.is_some(),
         node: spec.node_name.unwrap_or_default(),
-        configuration: label("meshgate.io/configuration"),
+        configuration: label(CONFIGURATION_LABEL),
         image: image.unwrap_or_default(),
     }
 }
 
 async fn leader(client: &Client, namespace: &str) -> Known<Option<Leader>> {
     let leases = Api::<Lease>::namespaced(client.clone(), namespace);
-    let lease = get(leases, "meshgate-control").await?;
+    let lease = get(leases, CONTROL).await?;
     Ok(lease.map(|lease| {
         let spec = lease.spec.unwrap_or_default();
         Leader {
@@ -181,26 +168,19 @@ async fn serving(client: &Client, namespace: &str) -> Known<Ends> {
     };
     let data = secret.data.unwrap_or_default();
     let pem = data.get("tls.crt").map(|bytes| bytes.0.as_slice());
-    chain::ends(pem.unwrap_or_default()).map_err(|error| error.to_string())
+    Ok(chain::ends(pem.unwrap_or_default())?)
 }
 
 /// The CAs that are registered with the gate.
-fn trusted(registration: &Known<Vec<Value>>) -> Known<Ends> {
-    use base64::Engine as _;
-    let objects = registration.as_ref().map_err(Clone::clone)?;
-    let is_gate = |one: &&Value| {
-        one["kind"] == Kind::MutatingWebhooks.names().kind
-            && one["metadata"]["name"] == CONFIGURATION
-    };
-    let Some(gate) = objects.iter().find(is_gate) else {
+fn trusted(registration: &Known<Registration>) -> Known<Ends> {
+    let objects = registration.as_ref().map_err(|why| anyhow!("{why}"))?;
+    let Some(gate) = objects.get(&Id::new(Kind::MutatingWebhooks, CONFIGURATION)) else {
         return Ok(Vec::new());
     };
-    let mut bundles = gate["webhooks"].as_array().into_iter().flatten();
-    let bundle = bundles.find_map(|entry| entry["clientConfig"]["caBundle"].as_str());
-    let bundle = bundle.ok_or("the API server uses its own CAs")?;
-    let pem = base64::engine::general_purpose::STANDARD.decode(bundle);
-    let pem = pem.map_err(|error| format!("the registered caBundle is no base64: {error}"))?;
-    chain::ends(&pem).map_err(|error| error.to_string())
+    let mut configs = gate.webhooks.iter().map(|entry| &entry.client_config);
+    let bundle = configs.find_map(|config| config.ca_bundle.as_ref());
+    let bundle = bundle.context("the API server uses its own CAs")?;
+    Ok(chain::ends(&bundle.0)?)
 }
 
 async fn injectors(
@@ -212,30 +192,30 @@ async fn injectors(
         Some(given) => given,
         None => configured(client, namespace)
             .await
-            .map_err(|why| format!("{why}; give --config FILE"))?,
+            .map_err(|why| anyhow!("{why}; give --config FILE"))?,
     };
-    let store = watch::snapshot(client, Arc::new(injectors)).await?;
-    Ok(states::of(&store))
+    let store = watch::snapshot(client, Arc::new(injectors)).await;
+    Ok(states::of(&store.map_err(anyhow::Error::msg)?))
 }
 
 /// The configuration that the Deployment mounts.
 async fn configured(client: &Client, namespace: &str) -> Known<Injectors> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = get(api, "meshgate").await?;
-    let found = found.ok_or("there is no Deployment meshgate, which would name its ConfigMap")?;
+    let found = found.context("there is no Deployment meshgate, which would name its ConfigMap")?;
     let pod = found.spec.and_then(|spec| spec.template.spec);
     let volumes = pod.and_then(|pod| pod.volumes).into_iter().flatten();
     let maps = volumes.filter_map(|volume| volume.config_map);
     let mut names = maps.map(|map| map.name);
     let name = names.find(|name| name.starts_with("meshgate-"));
-    let name = name.ok_or("the Deployment meshgate mounts no ConfigMap meshgate-…")?;
+    let name = name.context("the Deployment meshgate mounts no ConfigMap meshgate-…")?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let map = get(api, &name).await?;
-    let map = map.ok_or_else(|| format!("there is no ConfigMap {name}"))?;
+    let map = map.with_context(|| format!("there is no ConfigMap {name}"))?;
     let data = map.data.unwrap_or_default();
     let text = data.get("meshgate.yaml");
-    let text = text.ok_or_else(|| format!("the ConfigMap {name} has no key meshgate.yaml"))?;
-    Injectors::from_yaml(&name, text.as_bytes()).map_err(|error| error.to_string())
+    let text = text.with_context(|| format!("the ConfigMap {name} has no key meshgate.yaml"))?;
+    Ok(Injectors::from_yaml(&name, text.as_bytes())?)
 }
 
 /// The refusals by meshgate that controllers have recorded.

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::Value;
+use k8s_openapi::api::admissionregistration::v1::{MatchCondition, WebhookClientConfig};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::states::InjectorState;
+use crate::kube_api::kind::Id;
 
 /// What was seen, or why it could not be seen.
-pub(super) type Known<T> = Result<T, String>;
+pub(super) type Known<T> = anyhow::Result<T>;
 
 /// Subject and end of each certificate of a chain or bundle.
 pub(super) type Ends = Vec<(String, Timestamp)>;
@@ -17,11 +19,10 @@ pub(super) type Ends = Vec<(String, Timestamp)>;
 #[derive(Debug)]
 pub(super) struct Observed {
     pub(super) now: Timestamp,
-    /// The objects of the registration.
-    pub(super) registration: Known<Vec<Value>>,
+    pub(super) registration: Known<Registration>,
     /// Those that `break-glass` changes, where the user may not list the registration: the rights of
     /// `break-glass` suffice to see whether enforcement is suspended.
-    pub(super) breakable: Vec<Value>,
+    pub(super) breakable: Registration,
     pub(super) pods: Known<Vec<Pod>>,
     /// How many pods the Deployment of each component wants, where the user may read that.
     pub(super) wanted: BTreeMap<String, usize>,
@@ -35,6 +36,45 @@ pub(super) struct Observed {
     pub(super) refusals: Known<Vec<Refusal>>,
     /// meshgate's own latest Event about the registration.
     pub(super) said: Option<Said>,
+}
+
+/// The objects by which the API server knows of meshgate.
+pub(super) type Registration = BTreeMap<Id, Registered>;
+
+/// What `status` reads of one of them.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Registered {
+    pub(super) metadata: ObjectMeta,
+    /// Of a webhook configuration.
+    #[serde(default)]
+    pub(super) webhooks: Vec<Entry>,
+    #[serde(default)]
+    pub(super) spec: Spec,
+}
+
+/// An entry of a webhook configuration.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) client_config: WebhookClientConfig,
+    pub(super) failure_policy: Option<String>,
+    #[serde(default)]
+    pub(super) match_conditions: Vec<MatchCondition>,
+}
+
+/// Of the binding of a validating policy.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Spec {
+    pub(super) validation_actions: Vec<String>,
+}
+
+impl Registered {
+    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
 }
 
 /// A pod of meshgate.

@@ -22,6 +22,7 @@ use crate::names::{CONFIGURATION, MIRROR};
 use self::object::Entry;
 
 pub use self::note::Note;
+pub use self::object::CONDITION;
 pub use crate::names::BREAK_GLASS as ANNOTATION;
 
 /// The webhook configurations that can be suspended, by their names.

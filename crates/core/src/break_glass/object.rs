@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::names::{ENTRIES, REACH_ENTRY, REQUIRED};
 
 /// Name of the condition that suspends an entry.
-const CONDITION: &str = "break-glass";
+pub const CONDITION: &str = "break-glass";
 
 /// A webhook configuration or a binding.
 #[derive(Debug, Default, Deserialize)]

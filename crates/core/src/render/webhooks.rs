@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use crate::condition::cel::Scope;
 use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
-use crate::names::{ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REQUIRED, path};
+use crate::names::{
+    ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REACH_ENTRY, REQUIRED, path,
+};
 
 use super::entries::{self, Entries, Entry, Limits, Name};
 use super::object::{self, Webhook};
@@ -36,16 +38,25 @@ const CHECK: Hook = Hook {
     reinvocation: None,
 };
 
+/// Part of the names of entries that never refuse a pod.
+const WARN: &str = ".warn";
+
 impl Hook {
     /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
     fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
         let word = self.word;
-        let warn = if mode == Mode::Warn { ".warn" } else { "" };
+        let warn = if mode == Mode::Warn { WARN } else { "" };
         match &entry.name {
             Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
             Name::Several(number) => format!("{word}-{number}{warn}{ENTRIES}"),
         }
     }
+}
+
+/// Whether an entry of this name refuses pods, once it is armed.
+pub fn enforces(name: &str) -> bool {
+    let asks_about_pods = name.ends_with(ENTRIES) && name != REACH_ENTRY;
+    asks_about_pods && !name.contains(&format!("{WARN}."))
 }
 
 /// Whether an API server that quotes this text speaks of an entry that asks gate or check about pods.

@@ -2,16 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshgate_core::break_glass::{self, Note};
-use meshgate_core::names::ENTRIES;
-use meshgate_core::render::{
-    ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES, REACH_ENTRY,
-};
-use serde_json::Value;
+use meshgate_core::break_glass::{CONDITION, Note};
+use meshgate_core::names::{ASKED_FOR, BREAK_GLASS, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES};
+use meshgate_core::render::webhooks::enforces;
 
 use crate::kube_api::kind::{Id, Kind};
 
-use super::super::observed::Observed;
+use super::super::observed::{Entry, Observed, Registered, Registration};
 use super::{Grade, Row, row, span, time};
 
 const PART: &str = "registration";
@@ -20,8 +17,8 @@ const PART: &str = "registration";
 pub(super) fn suspensions(seen: &Observed) -> Vec<Row> {
     let objects = seen.registration.as_ref().unwrap_or(&seen.breakable);
     let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
-    for object in objects {
-        let (Some(note), Some(id)) = (break_glass::of(object), Id::of(object)) else {
+    for (id, object) in objects {
+        let Some(note) = object.annotation(BREAK_GLASS).and_then(Note::parse) else {
             continue;
         };
         match notes.iter_mut().find(|(own, _)| *own == note) {
@@ -53,9 +50,9 @@ pub(super) fn suspensions(seen: &Observed) -> Vec<Row> {
 }
 
 /// What is registered, and whether it refuses pods.
-pub(super) fn registration(objects: &[Value], seen: &Observed) -> Vec<Row> {
+pub(super) fn registration(objects: &Registration, seen: &Observed) -> Vec<Row> {
     let finding = |text: &str| row(PART, Grade::Finding, text);
-    let has = |kind, name| find(objects, kind, name).is_some();
+    let has = |kind, name| objects.contains_key(&Id::new(kind, name));
     let enforcers = Enforcers::of(objects);
     if enforcers.is_empty() {
         let none = finding("there is none: the API server does not call meshgate");
@@ -82,31 +79,23 @@ pub(super) fn registration(objects: &[Value], seen: &Observed) -> Vec<Row> {
     rows
 }
 
-fn find<'o>(objects: &'o [Value], kind: Kind, name: &str) -> Option<&'o Value> {
-    let is_it = |id: Id| id.kind == kind && id.name == name;
-    let mut objects = objects.iter();
-    objects.find(|object| Id::of(object).is_some_and(is_it))
-}
-
 /// The objects that refuse pods.
 struct Enforcers<'o> {
-    gate: Option<&'o Value>,
-    check: Option<&'o Value>,
+    gate: Option<&'o Registered>,
+    check: Option<&'o Registered>,
     /// The bindings of the policies that are checks.
-    bindings: Vec<&'o Value>,
+    bindings: Vec<&'o Registered>,
 }
 
 impl<'o> Enforcers<'o> {
-    fn of(objects: &'o [Value]) -> Self {
+    fn of(objects: &'o Registration) -> Self {
         let is_check =
-            |id: Id| id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(POLICIES);
-        let bindings = objects.iter();
+            |id: &Id| id.kind == Kind::ValidatingPolicyBinding && id.name.ends_with(POLICIES);
+        let bindings = objects.iter().filter(|(id, _)| is_check(id));
         Self {
-            gate: find(objects, Kind::MutatingWebhooks, CONFIGURATION),
-            check: find(objects, Kind::ValidatingWebhooks, CONFIGURATION),
-            bindings: bindings
-                .filter(|object| Id::of(object).is_some_and(is_check))
-                .collect(),
+            gate: objects.get(&Id::new(Kind::MutatingWebhooks, CONFIGURATION)),
+            check: objects.get(&Id::new(Kind::ValidatingWebhooks, CONFIGURATION)),
+            bindings: bindings.map(|(_, object)| object).collect(),
         }
     }
 
@@ -126,9 +115,10 @@ impl<'o> Enforcers<'o> {
     /// Whether all of them refuse pods that require an injector.
     fn armed(&self) -> Row {
         let all = self.bindings.len();
-        let actions = |one: &&&Value| one["spec"]["validationActions"].to_string();
-        let denies = |one: &&&Value| actions(one).contains("Deny");
-        let denying = self.bindings.iter().filter(denies).count();
+        let actions = self.bindings.iter().map(|one| &one.spec.validation_actions);
+        let denying = actions
+            .filter(|actions| actions.iter().any(|action| action == "Deny"))
+            .count();
         let policies = format!("{denying} of {all} policies refuse");
         if all > 0 && denying == all {
             return row("armed", Grade::Good, policies);
@@ -138,11 +128,9 @@ impl<'o> Enforcers<'o> {
             return row("armed", Grade::Finding, text);
         }
         let configurations = [self.gate, self.check].into_iter().flatten();
-        let entries = configurations.flat_map(|one| one["webhooks"].as_array());
-        let entries = entries.flatten().filter(|one| is_to_enforce(one));
-        let entries: Vec<&Value> = entries.collect();
-        let fails = |one: &&&Value| one["failurePolicy"] == "Fail" && !break_glass::is_off(one);
-        let armed = entries.iter().filter(fails).count();
+        let entries = configurations.flat_map(|one| &one.webhooks);
+        let entries: Vec<&Entry> = entries.filter(|entry| enforces(&entry.name)).collect();
+        let armed = entries.iter().filter(|entry| is_armed(entry)).count();
         let webhooks = format!("{armed} of {} entries armed", entries.len());
         if armed < entries.len() {
             let open = "pods that require an injector may start without it";
@@ -157,15 +145,17 @@ impl<'o> Enforcers<'o> {
     }
 }
 
-/// Whether an entry refuses pods, once armed.
-fn is_to_enforce(entry: &Value) -> bool {
-    let name = entry["name"].as_str().unwrap_or_default();
-    name.ends_with(ENTRIES) && name != REACH_ENTRY && !name.contains(".warn.")
+fn is_armed(entry: &Entry) -> bool {
+    let is_off = entry
+        .match_conditions
+        .iter()
+        .any(|one| one.name == CONDITION);
+    entry.failure_policy.as_deref() == Some("Fail") && !is_off
 }
 
 /// A finding if no entry asks about some configured injector: another configuration is in force.
-fn unasked(seen: &Observed, gate: &Value) -> Option<Row> {
-    let asked_for = gate["metadata"]["annotations"][ASKED_FOR].as_str()?;
+fn unasked(seen: &Observed, gate: &Registered) -> Option<Row> {
+    let asked_for = gate.annotation(ASKED_FOR)?;
     let asked_for: BTreeMap<String, Vec<String>> = serde_json::from_str(asked_for).ok()?;
     let asked_for: BTreeSet<&str> = asked_for.values().flatten().map(String::as_str).collect();
     let configured = seen.injectors.as_ref().ok()?.iter();

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use anyhow::anyhow;
+use serde_json::Value;
 
-use super::super::observed::{Leader, Pod, Refusal, Said};
+use super::super::observed::{Leader, Pod, Refusal, Registration, Said};
 use super::*;
 use crate::cli::states::InjectorState;
+use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::injector::Injectors;
 use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, Settings};
 
@@ -12,8 +14,8 @@ fn at(time: &str) -> Timestamp {
     format!("2026-01-01T{time}Z").parse().unwrap()
 }
 
-/// What is registered for one injector, armed.
-fn registered(enforcement: Enforcement) -> Vec<Value> {
+/// What is rendered for one injector, armed.
+fn rendered(enforcement: Enforcement) -> Vec<Value> {
     let text =
         "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors: [{preset: linkerd}]\n";
     let injectors = Injectors::from_yaml("test", text.as_bytes()).unwrap();
@@ -26,6 +28,20 @@ fn registered(enforcement: Enforcement) -> Vec<Value> {
         )
     };
     render::registration(&injectors, &settings).objects
+}
+
+fn parsed(objects: Vec<Value>) -> Registration {
+    let parse = |object| {
+        (
+            Id::of(&object).unwrap(),
+            serde_json::from_value(object).unwrap(),
+        )
+    };
+    objects.into_iter().map(parse).collect()
+}
+
+fn registered(enforcement: Enforcement) -> Registration {
+    parsed(rendered(enforcement))
 }
 
 fn pod(name: &str, component: &str, node: &str) -> Pod {
@@ -46,7 +62,7 @@ fn fine() -> Observed {
     Observed {
         now: at("12:00:00"),
         registration: Ok(registered(Enforcement::Webhook)),
-        breakable: Vec::new(),
+        breakable: Registration::new(),
         pods: Ok(vec![
             pod("a", "serve", "one"),
             pod("b", "serve", "two"),
@@ -116,6 +132,11 @@ fn another_configuration_that_is_not_in_force_yet_is_a_finding() {
     assert!(found[1].contains(way), "{found:?}");
 }
 
+fn remove(seen: &mut Observed, is_it: fn(&Id) -> bool) {
+    let objects = seen.registration.as_mut().unwrap();
+    objects.retain(|id, _| !is_it(id));
+}
+
 #[test]
 fn each_thing_that_is_wrong_is_one_finding() {
     type Change = fn(&mut Observed);
@@ -126,19 +147,19 @@ fn each_thing_that_is_wrong_is_one_finding() {
     };
     let table: [(&str, Change); 12] = [
         ("registration: there is none", |seen| {
-            seen.registration = Ok(Vec::new())
+            seen.registration = Ok(Registration::new())
         }),
         ("NOT ARMED: 3 of 4 entries", |seen| {
             let objects = seen.registration.as_mut().unwrap();
-            let check = objects.last_mut().unwrap();
-            check["webhooks"][0]["failurePolicy"] = json!("Ignore");
+            let check = Id::new(Kind::ValidatingWebhooks, render::CONFIGURATION);
+            let check = objects.get_mut(&check).unwrap();
+            check.webhooks[0].failure_policy = Some("Ignore".to_owned());
         }),
         ("nothing guards it", |seen| {
-            let objects = seen.registration.as_mut().unwrap();
-            objects.retain(|one| one["metadata"]["name"] != render::GUARD);
+            remove(seen, |id| id.name == render::GUARD)
         }),
         ("its owner", |seen| {
-            drop(seen.registration.as_mut().unwrap().remove(0))
+            remove(seen, |id| id.kind == Kind::ClusterRole)
         }),
         ("replicas: 1 of 2 ready", |seen| {
             seen.pods.as_mut().unwrap()[0].ready = false
@@ -196,14 +217,15 @@ fn suspended_enforcement_is_reported_first() {
     let mut seen = fine();
     let note =
         meshgate_core::break_glass::Note::parse("jane: x; until=2026-01-01T12:10:00Z").unwrap();
-    for object in seen.registration.as_mut().unwrap() {
-        if object["webhooks"].is_array() {
-            let patch = meshgate_core::break_glass::suspend::configuration(object, &note)
-                .patch
-                .unwrap();
-            json_patch::merge(object, &patch);
-        }
+    let mut objects = rendered(Enforcement::Webhook);
+    for object in objects
+        .iter_mut()
+        .filter(|object| object["webhooks"].is_array())
+    {
+        let suspended = meshgate_core::break_glass::suspend::configuration(object, &note);
+        json_patch::merge(object, &suspended.patch.unwrap());
     }
+    seen.registration = Ok(parsed(objects));
     let found = report(&seen);
     assert_eq!(
         (found[0].part, found[0].grade),
@@ -215,13 +237,13 @@ fn suspended_enforcement_is_reported_first() {
     seen.now = at("12:11:00");
     assert!(report(&seen)[0].text.contains("OVERDUE since"));
     // A user with the rights of break-glass alone sees it.
-    seen.breakable = std::mem::replace(&mut seen.registration, Err("no".to_owned())).unwrap();
+    seen.breakable = std::mem::replace(&mut seen.registration, Err(anyhow!("no"))).unwrap();
     assert!(report(&seen)[0].text.contains("OVERDUE since"));
 }
 
 #[test]
 fn what_may_not_be_seen_is_said_and_the_rest_too() {
-    let no = || "alice may not".to_owned();
+    let no = || anyhow!("alice may not");
     let seen = Observed {
         registration: Err(no()),
         pods: Err(no()),

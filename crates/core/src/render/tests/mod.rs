@@ -112,6 +112,9 @@ fn warn_has_entries_of_its_own_that_never_fail() {
             "reach.meshgate.io Fail",
         ]
     );
+    let names = entries.iter().map(|entry| entry["name"].as_str().unwrap());
+    let enforces: Vec<bool> = names.map(super::webhooks::enforces).collect();
+    assert_eq!(enforces, [true, true, false, false]);
     let policies = super::policy::objects(&with, &settings);
     let bindings = policies
         .iter()
