@@ -40,12 +40,12 @@ impl ChangeArgs {
     }
 
     /// Limits the time that the API server may take; an administrator who is asked may take longer.
-    pub(super) async fn in_time<T>(
+    pub(super) async fn in_time<T, E: Into<anyhow::Error>>(
         &self,
-        work: impl Future<Output = anyhow::Result<T>>,
+        work: impl Future<Output = Result<T, E>>,
     ) -> anyhow::Result<T> {
         match tokio::time::timeout(self.limit(), work).await {
-            Ok(done) => done,
+            Ok(done) => done.map_err(Into::into),
             Err(_) => bail!("not done within {} s; run it again to go on", self.timeout),
         }
     }

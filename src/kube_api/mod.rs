@@ -13,8 +13,11 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client};
+use meshgate_core::names::OURS;
 use serde_json::Value;
 
 use self::kind::{Id, Kind};
@@ -167,6 +170,25 @@ pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(names.group, "v1", names.kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, names.plural);
     Api::all_with(client.clone(), &resource)
+}
+
+/// The objects of a kind that carry meshgate's label.
+///
+/// # Errors
+/// The API server refuses the call or does not answer.
+pub async fn ours(client: &Client, kind: Kind) -> Result<Vec<DynamicObject>, CallError> {
+    let what = || format!("cannot list objects of kind {}", kind.names().kind);
+    let params = ListParams::default().labels(OURS);
+    Ok(call(what, objects(client, kind).list(&params)).await?.items)
+}
+
+/// An object; `None` if it does not exist.
+///
+/// # Errors
+/// The API server refuses the call or does not answer.
+pub async fn read(client: &Client, id: &Id) -> Result<Option<DynamicObject>, CallError> {
+    let api = objects(client, id.kind);
+    call(|| format!("cannot read {id}"), api.get_opt(&id.name)).await
 }
 
 /// The kinds that this cluster serves in v1.

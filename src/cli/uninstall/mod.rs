@@ -11,10 +11,10 @@ use kube::Client;
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::own_name;
+use meshgate_core::names::CONTROL;
 
 use self::answer::Answer;
-use self::plan::Installed;
-use self::removal::{CONTROL, Found, PAUSE};
+use self::removal::{Found, PAUSE};
 use super::change::ChangeArgs;
 use super::install_namespace::InstallNamespace;
 use super::output::{self, Done};
@@ -56,27 +56,24 @@ async fn uninstall(args: &UninstallArgs) -> Done {
     let change = &args.change;
     let (client, server) = change.connect().await?;
     let namespace = args.install.namespace.as_str();
-    let find = async { Ok(removal::find(&client, namespace).await?) };
-    let mut found = change.in_time(find).await?;
+    let find = removal::find(&client, namespace);
+    let mut answer = Answer::of(change.in_time(find).await?);
     if args.dry_run {
-        let installed = async { Ok(removal::installed(&client, &mut found.unseen).await?) };
-        let installed = change.in_time(installed).await?;
-        return Answer::would(found, installed).print(change.output, &server);
+        let installed = removal::installed(&client, &mut answer.found.unseen);
+        answer.installed = change.in_time(installed).await?;
+    } else if answer.found.is_any() {
+        let question = format!(
+            "{}Remove all of it from {server}? Pods then start without their sidecars.",
+            answer::table_of(&answer.found)
+        );
+        if !change.is_agreed(&question)? {
+            bail!("nothing was removed");
+        }
+        let deadline = Instant::now() + change.limit();
+        let removed = remove(&client, namespace, &answer.found, deadline);
+        answer.left = Some(change.in_time(removed).await?);
     }
-    if found.is_empty() && !found.control_runs {
-        return Answer::would(found, Installed::default()).print(change.output, &server);
-    }
-    let question = format!(
-        "{}Remove all of it from {server}? Pods then start without their sidecars.",
-        answer::listed(&found)
-    );
-    if !change.is_agreed(&question)? {
-        bail!("nothing was removed");
-    }
-    let deadline = Instant::now() + change.limit();
-    let removed = remove(&client, namespace, &found, deadline);
-    let left = change.in_time(removed).await?;
-    Answer::done(found, left).print(change.output, &server)
+    answer.print(change.output, &server)
 }
 
 /// Removes all of it. Returns what is left or comes back.

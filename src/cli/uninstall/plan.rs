@@ -7,12 +7,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind};
-use meshgate_core::render::{
-    CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, mirror,
+use meshgate_core::names::{
+    CHECK_PROOF, CONFIGURATION, CONTROL, GUARD, MIRROR, MIRROR_PROOF, OWNER, PART_OF,
 };
+use meshgate_core::render::mirror;
 
-/// Label of everything that an installation consists of.
-pub(super) const PART_OF: &str = "app.kubernetes.io/part-of=meshgate";
 /// Annotations by which Helm finds what belongs to a release.
 const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-name",
@@ -26,7 +25,7 @@ pub(super) type ResourceKind = &'static str;
 pub(super) const OWN: [(ResourceKind, &str); 3] = [
     ("secrets", "meshgate-ca"),
     ("secrets", "meshgate-tls"),
-    ("leases.coordination.k8s.io", "meshgate-control"),
+    ("leases.coordination.k8s.io", CONTROL),
 ];
 
 const CLUSTER_ROLES: ResourceKind = "clusterroles.rbac.authorization.k8s.io";
@@ -57,6 +56,16 @@ pub(super) struct ObjectRef {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) namespace: String,
     pub(super) name: String,
+}
+
+impl ObjectRef {
+    pub(super) fn new(kind: ResourceKind, namespace: &str, name: &str) -> Self {
+        Self {
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for ObjectRef {
@@ -92,19 +101,19 @@ impl Installed {
     }
 
     pub(super) fn commands(&self) -> Vec<String> {
-        let helm = self.releases.iter();
-        let helm =
-            helm.map(|[name, namespace]| format!("helm uninstall {name} --namespace {namespace}"));
+        let helm = |[name, namespace]: &[String; 2]| {
+            format!("helm uninstall {name} --namespace {namespace}")
+        };
         // Last what has no namespace: deleting a namespace deletes all that is in it.
         let kubectl = self.others.iter().rev().map(|(namespace, kinds)| {
-            let kinds: Vec<ResourceKind> = kinds.iter().copied().collect();
-            let kinds = kinds.join(",");
-            match namespace.as_str() {
-                "" => format!("kubectl delete {kinds} -l {PART_OF}"),
-                name => format!("kubectl delete -n {name} {kinds} -l {PART_OF}"),
-            }
+            let kinds = kinds.iter().copied().collect::<Vec<_>>().join(",");
+            let place = match namespace.as_str() {
+                "" => String::new(),
+                name => format!("-n {name} "),
+            };
+            format!("kubectl delete {place}{kinds} -l {PART_OF}")
         });
-        helm.chain(kubectl).collect()
+        self.releases.iter().map(helm).chain(kubectl).collect()
     }
 }
 

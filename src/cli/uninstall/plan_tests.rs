@@ -31,11 +31,7 @@ fn only_our_labels_go() {
 fn installed(objects: &[(usize, &str, &str)], annotations: &[(&str, &str)]) -> Installed {
     let mut installed = Installed::default();
     for (kind, namespace, name) in objects {
-        let object = ObjectRef {
-            kind: INSTALLED[*kind],
-            namespace: (*namespace).to_owned(),
-            name: (*name).to_owned(),
-        };
+        let object = ObjectRef::new(INSTALLED[*kind], namespace, name);
         installed.add(object, &map(annotations));
     }
     installed
@@ -45,7 +41,7 @@ fn installed(objects: &[(usize, &str, &str)], annotations: &[(&str, &str)]) -> I
 fn the_command_is_that_of_the_tool_that_installed_it() {
     let objects = [
         (0, "system", "meshgate"),
-        (0, "system", "meshgate-control"),
+        (0, "system", CONTROL),
         (1, "system", "meshgate"),
         (10, "default", "meshgate-break-glass"),
         (12, "", "meshgate-serve"),

@@ -1,6 +1,8 @@
 //! Finds and removes what meshgate writes at run time, with or without a meshgate running. Found by
 //! label and by name, so that what other versions and configurations wrote goes as well.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -15,15 +17,12 @@ use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind, in_order};
 use crate::kube_api::{self, CallError, call, gone_is_deleted, objects};
-use meshgate_core::render::{BREAK_GLASS, OURS};
+use meshgate_core::names::{BREAK_GLASS, CONTROL, OURS, PART_OF};
 
-use super::plan::{self, INSTALLED, Installed, OWN, ObjectRef, PART_OF, ResourceKind};
+use super::plan::{self, INSTALLED, Installed, OWN, ObjectRef, ResourceKind};
 
 const MANAGER: &str = "meshgate-uninstall";
-/// The Deployment that would write the registration again.
-pub(super) const CONTROL: &str = "meshgate-control";
-const CONTROL_PODS: &str = "app.kubernetes.io/part-of=meshgate,app.kubernetes.io/component=control";
-/// The wait for its pods to end: one on a lost node never does.
+/// The wait for the pods of [`CONTROL`] to end: one on a lost node never does.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
@@ -41,15 +40,21 @@ pub(super) struct Found {
     pub(super) objects: Vec<Id>,
     /// Secrets and Lease in meshgate's own namespace.
     pub(super) own: Vec<ObjectRef>,
-    /// Namespaces with labels of meshgate's.
-    pub(super) namespaces: Vec<String>,
-    /// The Deployment [`CONTROL`] is not scaled to zero.
+    /// Namespaces with labels of meshgate's, and the patches that take these off.
+    pub(super) namespaces: BTreeMap<String, Value>,
+    /// The Deployment [`CONTROL`] is not scaled to zero: it would write the registration again.
     pub(super) control_runs: bool,
     /// What could not be read, and why.
     pub(super) unseen: Vec<String>,
 }
 
 impl Found {
+    /// Whether there is anything to do.
+    pub(super) fn is_any(&self) -> bool {
+        !self.is_empty() || self.control_runs
+    }
+
+    /// Whether meshgate has written nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.own.is_empty() && self.namespaces.is_empty()
     }
@@ -70,11 +75,7 @@ pub(super) async fn find(client: &Client, namespace: &str) -> Result<Found, Call
     let replicas = scale.and_then(|scale| scale.spec?.replicas);
     found.control_runs = replicas.is_some_and(|replicas| replicas > 0);
     for (kind, name) in OWN {
-        let object = ObjectRef {
-            kind,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let object = ObjectRef::new(kind, namespace, name);
         let what = || format!("cannot read {object}");
         let api = api_of(client, &object);
         let read = seen(call(what, api.get_metadata(name)).await, &mut found.unseen)?;
@@ -105,18 +106,15 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
     let served = kube_api::served(client).await?;
     let mut ids = Vec::new();
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
-        let what = || format!("cannot list objects of kind {}", kind.names().kind);
-        let params = ListParams::default().labels(OURS);
-        let list = call(what, objects(client, *kind).list_metadata(&params)).await?;
-        let names = list.into_iter().filter_map(|object| object.metadata.name);
+        let objects = kube_api::ours(client, *kind).await?;
+        let names = objects
+            .into_iter()
+            .filter_map(|object| object.metadata.name);
         ids.extend(names.map(|name| Id { kind: *kind, name }));
     }
     for id in plan::well_known() {
-        if !served.contains(&id.kind) || ids.contains(&id) {
-            continue;
-        }
-        let (api, what) = (objects(client, id.kind), || format!("cannot read {id}"));
-        if call(what, api.get_metadata_opt(&id.name)).await?.is_some() {
+        let is_unknown = served.contains(&id.kind) && !ids.contains(&id);
+        if is_unknown && kube_api::read(client, &id).await?.is_some() {
             ids.push(id);
         }
     }
@@ -124,17 +122,17 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
 }
 
 /// Namespaces with labels of meshgate's that are not being deleted.
-async fn labelled(client: &Client) -> Result<Vec<String>, CallError> {
+async fn labelled(client: &Client) -> Result<BTreeMap<String, Value>, CallError> {
     let api: Api<Namespace> = Api::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);
-    let mut found = Vec::new();
+    let mut found = BTreeMap::new();
     loop {
         let what = || "cannot list namespaces".to_owned();
         let page = call(what, api.list_metadata(&params)).await?;
         for metadata in page.items.into_iter().map(|namespace| namespace.metadata) {
-            let is_ours = metadata.labels.as_ref().and_then(plan::unlabel).is_some();
-            if is_ours && metadata.deletion_timestamp.is_none() {
-                found.extend(metadata.name);
+            if metadata.deletion_timestamp.is_none() {
+                let patch = metadata.labels.as_ref().and_then(plan::unlabel);
+                found.extend(metadata.name.zip(patch));
             }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -156,11 +154,9 @@ pub(super) async fn installed(
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
         let list = seen(call(what, api.list_metadata(&params)).await, unseen)?;
         for metadata in list.into_iter().flatten().map(|object| object.metadata) {
-            let object = ObjectRef {
-                kind,
-                namespace: metadata.namespace.unwrap_or_default(),
-                name: metadata.name.unwrap_or_default(),
-            };
+            let [namespace, name] =
+                [metadata.namespace, metadata.name].map(Option::unwrap_or_default);
+            let object = ObjectRef::new(kind, &namespace, &name);
             found.add(object, &metadata.annotations.unwrap_or_default());
         }
     }
@@ -180,9 +176,8 @@ fn resource(kind: ResourceKind) -> ApiResource {
 pub(super) async fn scale_down_control(client: &Client, namespace: &str) -> Result<(), CallError> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let patch = Patch::Merge(json!({"spec": {"replicas": 0}}));
-    let params = params();
     let what = || format!("cannot scale Deployment {namespace}/{CONTROL}");
-    call(what, deployments.patch_scale(CONTROL, &params, &patch)).await?;
+    call(what, deployments.patch_scale(CONTROL, &params(), &patch)).await?;
     Ok(())
 }
 
@@ -197,7 +192,8 @@ pub(super) async fn has_control_ended(
 ) -> Result<bool, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let end = deadline.min(Instant::now() + STOPS_WITHIN);
-    let params = ListParams::default().labels(CONTROL_PODS);
+    let params =
+        ListParams::default().labels(&format!("{PART_OF},app.kubernetes.io/component=control"));
     loop {
         let what = || format!("cannot list pods of namespace {namespace}");
         let left = match call(what, pods.list_metadata(&params)).await {
@@ -218,30 +214,24 @@ fn params() -> PatchParams {
     }
 }
 
-pub(super) async fn remove_own(client: &Client, object: &ObjectRef) -> Result<(), CallError> {
-    let (api, params) = (api_of(client, object), DeleteParams::default());
-    let what = || format!("cannot delete {object}");
-    gone_is_deleted(call(what, api.delete(&object.name, &params)).await)
-}
-
 /// Deletes an object. What the guard protects is first marked with who and why, as the guard demands;
 /// the mark also tells a running meshgate to leave it alone.
 ///
 /// # Errors
 /// The API server refuses it or does not answer. Then the mark is as it was, or the error says so.
 pub(super) async fn remove(client: &Client, id: &Id, note: &str) -> anyhow::Result<()> {
+    let api = objects(client, id.kind);
     if !id.kind.is_webhooks() {
-        return Ok(delete(client, id).await?);
+        return Ok(delete(&api, &id.name, id).await?);
     }
-    let (api, what) = (objects(client, id.kind), || format!("cannot read {id}"));
-    let Some(seen) = call(what, api.get_metadata_opt(&id.name)).await? else {
+    let Some(seen) = kube_api::read(client, id).await? else {
         return Ok(());
     };
     match mark(client, id, &json!(note)).await {
         Err(error) if error.is_gone() => return Ok(()),
         marked => marked?,
     }
-    let Err(why) = delete(client, id).await else {
+    let Err(why) = delete(&api, &id.name, id).await else {
         return Ok(());
     };
     let annotations = seen.metadata.annotations.unwrap_or_default();
@@ -262,9 +252,18 @@ async fn mark(client: &Client, id: &Id, note: &Value) -> Result<(), CallError> {
     kube_api::merge(client, id, &patch, MANAGER).await
 }
 
-async fn delete(client: &Client, id: &Id) -> Result<(), CallError> {
-    let (api, what) = (objects(client, id.kind), || format!("cannot delete {id}"));
-    gone_is_deleted(call(what, api.delete(&id.name, &DeleteParams::default())).await)
+/// Deletes what is meshgate's own in its namespace.
+pub(super) async fn remove_own(client: &Client, object: &ObjectRef) -> Result<(), CallError> {
+    delete(&api_of(client, object), &object.name, object).await
+}
+
+async fn delete(
+    api: &Api<DynamicObject>,
+    name: &str,
+    object: &impl Display,
+) -> Result<(), CallError> {
+    let what = || format!("cannot delete {object}");
+    gone_is_deleted(call(what, api.delete(name, &DeleteParams::default())).await)
 }
 
 /// Takes meshgate's labels off these namespaces, once each. Returns the last error that may pass: for a
@@ -274,10 +273,13 @@ async fn delete(client: &Client, id: &Id) -> Result<(), CallError> {
 /// A right is missing, which a retry does not change.
 pub(super) async fn unlabel(
     client: &Client,
-    namespaces: &[String],
+    namespaces: &BTreeMap<String, Value>,
 ) -> Result<Option<CallError>, CallError> {
     let mut told = Instant::now();
-    let patches = namespaces.iter().map(|name| unlabel_one(client, name));
+    let api = &Api::all(client.clone());
+    let patches = namespaces
+        .iter()
+        .map(|(name, patch)| unlabel_one(api, name, patch));
     let mut done = futures::stream::iter(patches).buffer_unordered(AT_ONCE);
     let (mut last_error, mut count) = (None, 0);
     while let Some(result) = done.next().await {
@@ -295,15 +297,8 @@ pub(super) async fn unlabel(
     Ok(last_error)
 }
 
-async fn unlabel_one(client: &Client, name: &str) -> Result<(), CallError> {
-    let api: Api<Namespace> = Api::all(client.clone());
-    let what = || format!("cannot read namespace {name}");
-    let found = call(what, api.get_metadata_opt(name)).await?;
-    let labels = found.and_then(|namespace| namespace.metadata.labels);
-    let Some(patch) = labels.as_ref().and_then(plan::unlabel) else {
-        return Ok(());
-    };
-    let (params, patch) = (params(), Patch::Merge(&patch));
+async fn unlabel_one(api: &Api<Namespace>, name: &str, patch: &Value) -> Result<(), CallError> {
+    let (params, patch) = (params(), Patch::Merge(patch));
     let what = || format!("cannot take the labels off namespace {name}");
     gone_is_deleted(call(what, api.patch_metadata(name, &params, &patch)).await)
 }

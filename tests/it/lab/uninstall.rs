@@ -165,6 +165,9 @@ async fn the_commands_that_are_said_remove_the_rest() {
     let lab = lab(&[], &[]).await;
     lab.ensure_namespace("meshgate-system").await;
     installed(&lab, false).await;
+    // A control that runs would write the registration again.
+    let running = lab.tool(User::Admin, &["uninstall", "--dry-run"]).await;
+    assert_eq!(running.code, Some(1), "{running:?}");
     lab.tool(User::Admin, &["uninstall", "--yes"]).await.ok();
     let would = lab
         .tool(User::Admin, &["uninstall", "--dry-run", "-o=json"])
@@ -193,7 +196,7 @@ fn rights() -> Value {
         {"apiGroups": [group], "resources": ["*"], "verbs": write},
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["meshgate"],
          "verbs": ["get", "delete"]},
-        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "patch"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "patch"]},
         {"apiGroups": ["apps"], "resources": ["deployments/scale"], "resourceNames": ["meshgate-control"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["meshgate-ca", "meshgate-tls"], "verbs": ["get", "delete"]},
@@ -235,4 +238,30 @@ async fn the_chart_s_hook_stops_the_writer_and_leaves_the_chart_s_own() {
     assert_eq!(lab.remains().await, [""; 0]);
     assert_eq!(there(&lab, &OWN).await, [""; 0]);
     assert_eq!(there(&lab, &INSTALLED).await, INSTALLED);
+}
+
+#[tokio::test]
+async fn what_may_not_be_removed_holds_up_nothing_else() {
+    let lab = lab(&[], &[]).await;
+    let meshgate = Meshgate::start(&lab, CONFIG).await;
+    lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
+    meshgate.order("kill").await;
+    installed(&lab, true).await;
+    let mut rights = rights();
+    let mut rules = rights.as_array_mut().unwrap().iter_mut();
+    let secrets = rules.find(|rule| rule["resources"] == json!(["secrets"]));
+    secrets.unwrap()["verbs"] = json!(["get"]);
+    lab.allow_alice("meshgate-uninstall", &rights).await;
+    let arguments = ["uninstall", "--yes", "-o=json"];
+    let done = lab.tool(User::Alice, &arguments).await;
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let refused = "cannot delete secrets meshgate-system/meshgate-ca";
+    assert!(done.err.contains(refused), "{done:?}");
+    let answer: Value = serde_json::from_str(&done.out).unwrap();
+    let left = answer["left"].as_array().unwrap().iter();
+    let left: Vec<&Value> = left.map(|object| &object["name"]).collect();
+    assert_eq!(left, ["meshgate-ca", "meshgate-tls"], "{answer}");
+    assert_eq!(there(&lab, &OWN).await, OWN[..2]);
+    // Also the ClusterRole that owns the registration.
+    assert_eq!(lab.remains().await, [""; 0]);
 }
