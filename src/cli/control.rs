@@ -24,6 +24,8 @@ use super::output::{self, Done, Exit};
 use super::runtime::{Runtime, block_on};
 use super::sources;
 
+const NO_CONFIG: &str = "expected --config FILE: the injectors are named explicitly, none is on by default; give the file that \
+                         the serving replicas have";
 const NO_POD: &str = "found no --kubeconfig, and this is no pod of a cluster: give --kubeconfig FILE to write \
                       into a cluster from outside";
 
@@ -94,7 +96,8 @@ pub(super) struct ControlArgs {
 
 pub(super) fn run(args: &ControlArgs) -> Done {
     block_on(async {
-        let (name, injectors) = named(args)?;
+        let config = args.config.as_deref().context(NO_CONFIG)?;
+        let (name, injectors) = sources::configuration(config)?;
         let form = form(args)?;
         let api = sources::config_of_pod(args.kubeconfig.as_deref(), NO_POD).await?;
         let runtime = Runtime::new()?;
@@ -108,15 +111,6 @@ pub(super) fn run(args: &ControlArgs) -> Done {
         finished?;
         Ok(Exit::Fine)
     })
-}
-
-/// The name and the content of the configuration.
-fn named(args: &ControlArgs) -> anyhow::Result<(String, Injectors)> {
-    let path = args.config.as_deref().context(
-        "expected --config FILE: the injectors are named explicitly, none is on by default; give the \
-         file that the serving replicas have",
-    )?;
-    sources::configuration(path)
 }
 
 fn form(args: &ControlArgs) -> anyhow::Result<Form> {

@@ -5,7 +5,6 @@ use meshgate_core::injector::rule::Outcome;
 use crate::cli::output;
 
 use super::answer::{Explained, Gate, Injector, State, UNKNOWN};
-use super::subject::Subject;
 
 /// All pods, one block each.
 pub(super) fn text(explained: &[Explained<'_>]) -> String {
@@ -37,20 +36,16 @@ fn block(pod: &Explained<'_>) -> String {
     for warning in &pod.warnings {
         add("warning", warning);
     }
-    let Subject {
-        kind,
-        name,
-        namespace,
-        origin,
-        ..
-    } = pod.subject;
-    let pods = if pod.subject.is_template {
-        "Pods of "
-    } else {
-        ""
-    };
-    let rows = output::indented(&table);
-    format!("{pods}{kind} {name} in namespace {namespace} ({origin})\n{rows}")
+    let subject = pod.subject;
+    let pods = if subject.is_template { "Pods of " } else { "" };
+    format!(
+        "{pods}{} {} in namespace {} ({})\n{}",
+        subject.kind,
+        subject.name,
+        subject.namespace,
+        subject.origin,
+        output::indented(&table)
+    )
 }
 
 fn requirement(injector: &Injector) -> (&'static str, String) {

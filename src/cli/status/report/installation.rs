@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use crate::cli::output::plural;
 use crate::cli::states::InjectorState;
 
-use super::super::observed::{Ends, Known, Leader, Observed, Pod, Refusal};
-use super::{Grade, Row, judged, known, row, span, time};
+use super::super::observed::{Ends, Leader, Observed, Pod, Refusal};
+use super::{Grade, Row, judged, row, span, time};
 
 /// How many refusals the report shows, the newest first.
 const SHOWN: usize = 5;
@@ -79,32 +79,32 @@ pub(super) fn leader(leader: Option<&Leader>, now: Timestamp) -> Row {
 }
 
 /// Until when the API server can call the replicas.
-pub(super) fn certificates(seen: &Observed) -> Vec<Row> {
-    let part = "certificates";
-    let judge = |what: &str, end: Option<Timestamp>| match end {
-        None => row(part, Grade::Finding, format!("{what}: there is none")),
-        Some(end) if end <= seen.now => {
-            let text = format!("{what}: EXPIRED at {}", time(end));
-            row(part, Grade::Finding, text)
-        }
-        Some(end) => {
-            let text = format!("{what}: until {} ({})", time(end), span(seen.now, end));
-            row(part, Grade::Good, text)
-        }
-    };
-    let rows = |what: &str, ends: &Known<Ends>, end: fn(&Ends) -> Option<Timestamp>| {
-        let ends = ends.as_ref().map_err(|why| format!("{what}: {why}"));
-        known(part, &ends, |ends| vec![judge(what, end(ends))])
-    };
+pub(super) fn certificates(seen: &Observed) -> [Row; 2] {
     // A chain begins with the leaf.
-    let mut all = rows("served with", &seen.serving, |chain| {
-        chain.first().map(|(_, end)| *end)
-    });
+    let served = |chain: &Ends| chain.first().map(|(_, end)| *end);
     // Of several CAs, the API server needs only one.
-    all.extend(rows("trusted by the API server", &seen.trusted, |cas| {
-        cas.iter().map(|(_, end)| *end).max()
-    }));
-    all
+    let trusted = |cas: &Ends| cas.iter().map(|(_, end)| *end).max();
+    let judge = |what: &str, end: Result<Option<Timestamp>, _>| {
+        let (grade, text) = match end {
+            Err(why) => (Grade::Unknown, format!("not known: {what}: {why}")),
+            Ok(None) => (Grade::Finding, format!("{what}: there is none")),
+            Ok(Some(end)) if end <= seen.now => {
+                (Grade::Finding, format!("{what}: EXPIRED at {}", time(end)))
+            }
+            Ok(Some(end)) => {
+                let (end, left) = (time(end), span(seen.now, end));
+                (Grade::Good, format!("{what}: until {end} ({left})"))
+            }
+        };
+        row("certificates", grade, text)
+    };
+    [
+        judge("served with", seen.serving.as_ref().map(served)),
+        judge(
+            "trusted by the API server",
+            seen.trusted.as_ref().map(trusted),
+        ),
+    ]
 }
 
 pub(super) fn injectors(injectors: &[InjectorState]) -> Vec<Row> {

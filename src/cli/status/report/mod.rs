@@ -5,14 +5,12 @@ mod registration;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Display;
-
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
 use self::installation::{injectors, refusals, replicas};
 
-use super::observed::Observed;
+use super::observed::{Known, Observed};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,11 +47,7 @@ fn judged(part: &'static str, is_good: bool, text: impl Into<String>) -> Row {
 }
 
 /// The rows on what was seen; where it could not be seen, one row that says why.
-fn known<T, E: Display>(
-    part: &'static str,
-    seen: &Result<T, E>,
-    rows: impl FnOnce(&T) -> Vec<Row>,
-) -> Vec<Row> {
+fn known<T>(part: &'static str, seen: &Known<T>, rows: impl FnOnce(&T) -> Vec<Row>) -> Vec<Row> {
     match seen {
         Ok(seen) => rows(seen),
         Err(why) => vec![row(part, Grade::Unknown, format!("not known: {why}"))],
@@ -71,7 +65,7 @@ pub(super) fn report(seen: &Observed) -> Vec<Row> {
         known("leader", &seen.leader, |leader| {
             vec![installation::leader(leader.as_ref(), seen.now)]
         }),
-        installation::certificates(seen),
+        installation::certificates(seen).into(),
         known("injectors", &seen.injectors, |all| injectors(all)),
         known("refusals", &seen.refusals, |all| refusals(all, seen.now)),
     ];
