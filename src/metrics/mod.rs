@@ -68,21 +68,6 @@ pub const NO_INJECTOR: &str = "none";
 /// One label.
 type Label<V = &'static str> = [(&'static str, V); 1];
 
-/// How well one kind of object is followed.
-#[derive(Debug, Clone, Copy)]
-pub struct WatchState {
-    /// The kind, in plural.
-    pub kind: &'static str,
-    /// Time since the API server last sent anything about it; `None` before the first list.
-    pub age: Option<Duration>,
-    /// Whether no change can have been missed.
-    pub is_current: bool,
-    /// Complete lists since the start.
-    pub lists: u64,
-    /// Objects since the start that could not be read.
-    pub unreadable: u64,
-}
-
 /// All metrics of `meshgate serve`.
 #[derive(Debug)]
 pub struct Metrics {
@@ -262,19 +247,24 @@ impl Metrics {
         }
     }
 
-    /// Sets how well each kind is followed.
-    pub fn view(&self, watches: impl IntoIterator<Item = WatchState>) {
-        for watch in watches {
-            let kind = [("kind", watch.kind)];
-            if let Some(age) = watch.age {
-                let staleness = self.view.staleness.get_or_create(&kind);
-                staleness.set(age.as_secs_f64());
-            }
-            let current = self.view.current.get_or_create(&kind);
-            current.set(watch.is_current.into());
-            at_least(&self.view.lists.get_or_create(&kind), watch.lists);
-            at_least(&self.view.unreadable.get_or_create(&kind), watch.unreadable);
+    /// Sets how well a kind of object is followed: the time since the API server last sent anything about
+    /// it, `None` before the first list, and whether no change can have been missed.
+    pub fn followed(&self, kind: &'static str, age: Option<Duration>, is_current: bool) {
+        let kind = [("kind", kind)];
+        if let Some(age) = age {
+            let staleness = self.view.staleness.get_or_create(&kind);
+            staleness.set(age.as_secs_f64());
         }
+        let current = self.view.current.get_or_create(&kind);
+        current.set(is_current.into());
+    }
+
+    /// Sets how many complete lists of a kind there were since the start, and how many objects that could
+    /// not be read.
+    pub fn listed(&self, kind: &'static str, lists: u64, unreadable: u64) {
+        let kind = [("kind", kind)];
+        at_least(&self.view.lists.get_or_create(&kind), lists);
+        at_least(&self.view.unreadable.get_or_create(&kind), unreadable);
     }
 
     /// Sets the number of live look-ups so far.

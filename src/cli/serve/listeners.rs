@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::follower::Following;
 use crate::controllers::certificates::secret::SecretRef;
 use crate::kube_api::wall_clock;
-use crate::metrics::{self, Metrics, WatchState};
+use crate::metrics::{self, Metrics};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};
 use crate::server::{Server, bind, descriptors};
@@ -177,14 +177,11 @@ fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrap
             let is_usable = matches!(state.readiness, Readiness::Usable(_));
             (state.injector.profile.name.as_str(), is_usable)
         }));
-        let ages = cluster.freshness().ages(Instant::now().into_std());
-        metrics.view(ages.into_iter().map(|own| WatchState {
-            kind: own.kind.plural(),
-            age: own.age,
-            is_current: own.is_current,
-            lists: own.counts.lists,
-            unreadable: own.counts.unreadable,
-        }));
+        for own in cluster.freshness().ages(Instant::now().into_std()) {
+            let kind = own.kind.plural();
+            metrics.followed(kind, own.age, own.is_current);
+            metrics.listed(kind, own.counts.lists, own.counts.unreadable);
+        }
         Exposition {
             content_type: metrics::CONTENT_TYPE,
             body: metrics.encode(),
