@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod as PodObject, Secret};
@@ -65,11 +66,13 @@ pub(super) async fn observe(
     }
 }
 
-/// An object of a kind, if it exists.
-async fn get<K>(api: Api<K>, name: &str) -> Known<Option<K>>
+/// An object in meshgate's namespace, if it exists.
+async fn get<K>(client: &Client, namespace: &str, name: &str) -> Known<Option<K>>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + DeserializeOwned,
 {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let what = || format!("cannot read the {} {name}", K::kind(&()));
     Ok(call(what, api.get_opt(name)).await?)
 }
@@ -148,9 +151,8 @@ fn pod(pod: PodObject) -> Pod {
 }
 
 async fn leader(client: &Client, namespace: &str) -> Known<Option<Leader>> {
-    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
-    let lease = get(leases, CONTROL).await?;
-    Ok(lease.map(|lease| {
+    let lease = get(client, namespace, CONTROL).await?;
+    Ok(lease.map(|lease: Lease| {
         let spec = lease.spec.unwrap_or_default();
         Leader {
             holder: spec.holder_identity.unwrap_or_default(),
@@ -162,8 +164,7 @@ async fn leader(client: &Client, namespace: &str) -> Known<Option<Leader>> {
 
 /// The certificate that replicas serve with. Its key is ignored.
 async fn serving(client: &Client, namespace: &str) -> Known<Ends> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let Some(secret) = get(api, "meshgate-tls").await? else {
+    let Some(secret) = get::<Secret>(client, namespace, "meshgate-tls").await? else {
         return Ok(Vec::new());
     };
     let data = secret.data.unwrap_or_default();
@@ -200,8 +201,7 @@ async fn injectors(
 
 /// The configuration that the Deployment mounts.
 async fn configured(client: &Client, namespace: &str) -> Known<Injectors> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let found = get(api, "meshgate").await?;
+    let found = get::<Deployment>(client, namespace, "meshgate").await?;
     let found = found.context("there is no Deployment meshgate, which would name its ConfigMap")?;
     let pod = found.spec.and_then(|spec| spec.template.spec);
     let volumes = pod.and_then(|pod| pod.volumes).into_iter().flatten();
@@ -209,8 +209,7 @@ async fn configured(client: &Client, namespace: &str) -> Known<Injectors> {
     let mut names = maps.map(|map| map.name);
     let name = names.find(|name| name.starts_with("meshgate-"));
     let name = name.context("the Deployment meshgate mounts no ConfigMap meshgate-…")?;
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let map = get(api, &name).await?;
+    let map = get::<ConfigMap>(client, namespace, &name).await?;
     let map = map.with_context(|| format!("there is no ConfigMap {name}"))?;
     let data = map.data.unwrap_or_default();
     let text = data.get("meshgate.yaml");
