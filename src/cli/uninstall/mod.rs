@@ -34,7 +34,7 @@ Deployments, Services and roles stay: the tool that installed them removes them.
 command for it. `helm uninstall` runs this command first, by itself.
 
 Exit codes: 0 nothing is left (--dry-run: nothing is there), 1 something is left, is \
-written again, or is there (--dry-run), 2 unknown or not allowed."
+written again, or is there (--dry-run; a running meshgate-control counts), 2 unknown or not allowed."
 )]
 pub(super) struct UninstallArgs {
     #[command(flatten)]
