@@ -274,6 +274,22 @@ fn namespaces_among_the_files_count() {
     );
 }
 
+/// The server does not read a pod of a namespace that it never looks at.
+#[test]
+fn a_pod_of_an_excluded_namespace_may_be_of_any_shape() {
+    let explain = |namespace: &str| {
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: {namespace}}}\n\
+             spec: {{containers: 5}}\n"
+        );
+        let (code, found) = explain_json(&pod, &STATE);
+        let reason = found["pods"][0]["gate"]["reason"].as_str().unwrap();
+        (code.unwrap(), reason.to_owned())
+    };
+    assert_eq!(explain("kube-system"), (0, "excluded_namespace".to_owned()));
+    assert_eq!(explain("orders"), (1, "unreadable_object".to_owned()));
+}
+
 /// Without a state the rules are known, and so is all that does not depend on it.
 #[test]
 fn what_is_certain_without_a_state_is_said() {

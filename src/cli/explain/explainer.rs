@@ -31,6 +31,10 @@ pub(super) struct Explainer {
 impl Explainer {
     pub(super) fn explain<'s>(&self, subject: &'s Subject) -> Explained<'s> {
         let injectors = self.store.injectors();
+        let exempt = |reason| explained(subject, Gate::of(&Decision::admit(reason)));
+        if injectors.excludes(&subject.namespace) {
+            return exempt(Reason::ExcludedNamespace);
+        }
         let pod = match PodView::read(&subject.pod, injectors.keys()) {
             Ok(pod) => pod,
             Err(error) => {
@@ -40,13 +44,8 @@ impl Explainer {
             }
         };
         let is_in = |group: &str| subject.groups.iter().any(|own| own == group);
-        let exempt = if injectors.excludes(&subject.namespace) {
-            Some(Reason::ExcludedNamespace)
-        } else {
-            exemption::of(&pod, is_in)
-        };
-        if let Some(reason) = exempt {
-            return explained(subject, Gate::of(&Decision::admit(reason)));
+        if let Some(reason) = exemption::of(&pod, is_in) {
+            return exempt(reason);
         }
         let mut explained = match self.store.namespace(&subject.namespace) {
             Some(namespace) => self.judged(subject, &pod, namespace),
