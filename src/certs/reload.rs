@@ -4,7 +4,6 @@
 //! for everything that renews certificates: tools that write in place, that rename, and the way
 //! Kubernetes swaps a mounted Secret, a link to a folder.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,7 +17,6 @@ use crate::telemetry::with_causes;
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The two files of a pair, and what was in them when they were last looked at.
-#[derive(Debug)]
 pub struct Follower {
     files: PairFiles,
     seen: Seen,
@@ -27,7 +25,7 @@ pub struct Follower {
 }
 
 /// The last generation of the files, so that each is used, or refused, once.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum Seen {
     Nothing,
     Unreadable(String),
@@ -35,11 +33,11 @@ enum Seen {
 }
 
 impl Follower {
-    /// Follows these two files; the first look counts their present content as new.
+    /// Follows these files; the first look counts their present content as new.
     #[must_use]
-    pub fn new(cert: PathBuf, key: PathBuf) -> Self {
+    pub fn new(files: PairFiles) -> Self {
         Self {
-            files: PairFiles { cert, key },
+            files,
             seen: Seen::Nothing,
             too_early: false,
         }

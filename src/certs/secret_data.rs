@@ -2,7 +2,7 @@
 //! judged. Pure; knows nothing of how a Secret is got.
 
 use jiff::Timestamp;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::bundle::{self, Ca, distinct};
 use super::issue::Authority;
@@ -83,12 +83,14 @@ fn there<'v>(key: &str, value: Option<&'v [u8]>) -> Result<&'v [u8], String> {
 
 /// What the CA's Secret holds.
 pub fn ca(content: Option<&Content>) -> Held<HeldCa> {
-    match content {
+    held(content.map(good_ca))
+}
+
+fn held<T>(read: Option<Result<T, String>>) -> Held<T> {
+    match read {
         None => Held::Missing,
-        Some(content) => match good_ca(content) {
-            Ok(ca) => Held::Good(ca),
-            Err(why) => Held::Unusable(why),
-        },
+        Some(Ok(good)) => Held::Good(good),
+        Some(Err(why)) => Held::Unusable(why),
     }
 }
 
@@ -134,13 +136,7 @@ pub fn leaf(
     known: &[Ca],
     now: Timestamp,
 ) -> Held<HeldLeaf> {
-    match content {
-        None => Held::Missing,
-        Some(content) => match good_leaf(content, names, known, now) {
-            Ok(leaf) => Held::Good(leaf),
-            Err(why) => Held::Unusable(why),
-        },
-    }
+    held(content.map(|content| good_leaf(content, names, known, now)))
 }
 
 fn good_leaf(
@@ -157,7 +153,7 @@ fn good_leaf(
     let at = now.min(own.not_after()).max(own.not_before());
     let pair =
         ServingPair::from_pem(cert, key, at).map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
-    if let Some(name) = names.iter().find(|name| !has_name(&pair, name)) {
+    if let Some(name) = names.iter().find(|name| !pair.is_for(name)) {
         return Err(format!("{CERT} does not name {name}"));
     }
     let own = content.bundle();
@@ -174,25 +170,12 @@ fn good_leaf(
     })
 }
 
-fn has_name(pair: &ServingPair, wanted: &str) -> bool {
-    let leaf = pair.chain().first();
-    let Some(Ok((_, leaf))) = leaf.map(|der| X509Certificate::from_der(der)) else {
-        return false;
-    };
-    let Ok(Some(names)) = leaf.subject_alternative_name() else {
-        return false;
-    };
-    let mut names = names.value.general_names.iter();
-    names
-        .any(|name| matches!(name, GeneralName::DNSName(name) if name.eq_ignore_ascii_case(wanted)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::certs::issue::{Issued, Request};
+    use crate::certs::issue::Issued;
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -201,13 +184,7 @@ mod tests {
     }
 
     fn issued(authority: &Authority) -> Issued {
-        let request = Request {
-            name: "meshgate",
-            dns_names: &["a.test".to_owned()],
-            addresses: &[],
-            lifetime: DAY,
-        };
-        authority.issue(&request, now()).unwrap()
+        authority.issue(&["a.test".to_owned()], DAY, now()).unwrap()
     }
 
     fn content(cert: &str, key: &str, cas: &str) -> Content {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::certs::bundle::{MOST, covers, pem, read};
-use crate::certs::issue::{Authority, Issued, Request};
+use crate::certs::issue::{Authority, Issued};
 use crate::certs::pair::read_chain;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -16,13 +16,7 @@ fn now() -> Timestamp {
 }
 
 fn issue(authority: &Authority) -> Issued {
-    let request = Request {
-        name: "meshgate",
-        dns_names: &["a.test".to_owned()],
-        addresses: &[],
-        lifetime: DAY,
-    };
-    authority.issue(&request, now()).unwrap()
+    authority.issue(&["a.test".to_owned()], DAY, now()).unwrap()
 }
 
 #[test]
