@@ -4,13 +4,13 @@
 //!
 //! - `runner`: runs the controllers while this process leads.
 //! - [`registration`]: the webhook configurations and policies by which the API server calls meshgate.
-//! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - `namespaces`: the labels of namespaces that mirror their annotations.
 //! - [`certificates`]: the Secrets of the CA and the serving certificate, what callers have to trust, and
 //!   how a replica follows its Secret.
 
 pub mod args;
 pub mod certificates;
-pub mod namespaces;
+mod namespaces;
 pub mod registration;
 mod runner;
 pub mod trust;

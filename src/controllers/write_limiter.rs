@@ -4,12 +4,15 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::kube_api::backoff::Backoff;
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+use crate::kube_api::backoff::doubling;
 use crate::kube_api::kind::Id;
 
 /// Writes in a row without a pause: the start alone takes four.
 const FREE: u32 = 6;
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// After these, when another client keeps undoing them.
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_secs(1), Duration::from_secs(60));
 /// After this long without a write, writes count from zero again.
 const PEACE: Duration = Duration::from_secs(120);
 
@@ -22,6 +25,9 @@ pub(super) struct WriteLimiter {
 struct Burst {
     writes: u32,
     last: Instant,
+    pauses: ExponentialBackoff,
+    /// The next write waits until then.
+    until: Instant,
     told: bool,
 }
 
@@ -38,30 +44,30 @@ pub(super) enum Turn {
 
 impl WriteLimiter {
     pub(super) fn turn(&mut self, id: &Id, now: Instant) -> Turn {
-        let Some(burst) = self.objects.get_mut(id) else {
-            return Turn::Now;
-        };
-        let Some(beyond) = burst.writes.checked_sub(FREE) else {
-            return Turn::Now;
-        };
-        let until = burst.last + BACKOFF.pause(beyond + 1);
-        if now >= until {
-            return Turn::Now;
+        match self.objects.get_mut(id) {
+            Some(burst) if now < burst.until => Turn::Wait {
+                until: burst.until,
+                first: !std::mem::replace(&mut burst.told, true),
+            },
+            _ => Turn::Now,
         }
-        let first = !std::mem::replace(&mut burst.told, true);
-        Turn::Wait { until, first }
     }
 
     pub(super) fn wrote(&mut self, id: &Id, now: Instant) {
         self.objects
             .retain(|_, burst| now.duration_since(burst.last) < PEACE);
-        let burst = self.objects.entry(id.clone()).or_insert(Burst {
+        let burst = self.objects.entry(id.clone()).or_insert_with(|| Burst {
             writes: 0,
             last: now,
+            pauses: BACKOFF.build(),
+            until: now,
             told: false,
         });
         burst.writes += 1;
         burst.last = now;
+        if burst.writes >= FREE {
+            burst.until = now + burst.pauses.next().unwrap_or(PEACE);
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::follower::Following;
 use crate::controllers::certificates::secret::SecretRef;
-use crate::kube_api::wall_clock;
+use crate::lifecycle::wall_clock;
 use crate::metrics::{self, Metrics, WatchState};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};

@@ -14,10 +14,12 @@ pub mod secret;
 mod status;
 
 use std::fmt;
+use std::iter::{Chain, RepeatN, repeat_n};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use jiff::Timestamp;
 use kube::Client;
 use tokio::time::sleep;
@@ -26,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::certs::bundle;
 use crate::certs::rotation::{self, Step};
 use crate::kube_api::CallError;
-use crate::kube_api::backoff::Backoff;
+use crate::kube_api::backoff::doubling;
 use meshgate_core::render;
 
 use super::Context;
@@ -46,9 +48,12 @@ const IMPATIENT: Duration = Duration::from_millis(500);
 /// The pause after a write.
 const BREATH: Duration = Duration::from_millis(50);
 /// Writes in a row without a longer pause: a start and a rotation take fewer.
-const FREE: u32 = 12;
+const FREE: usize = 12;
 /// The pauses after so many, when another client keeps undoing them.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), LONGEST);
+const LONGEST: Duration = Duration::from_secs(15);
+
+type Pauses = Chain<RepeatN<Duration>, ExponentialBackoff>;
 
 /// The time of day, by which certificates expire.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -87,18 +92,17 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
 struct Reconciler {
     context: Arc<Context>,
     registered: Watch,
-    /// Writes and failures in a row.
-    in_a_row: u32,
+    /// Between writes and failures in a row.
+    pauses: Pauses,
     told: Told,
 }
 
-/// When to look again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// At once, after a write.
-    Now,
-    In(Duration),
+fn pauses() -> Pauses {
+    repeat_n(BREATH, FREE).chain(BACKOFF.build())
 }
+
+/// The pause until the next look; `None` after a write, which may call for the next one.
+type Next = Option<Duration>;
 
 impl Reconciler {
     fn new(context: Arc<Context>) -> Self {
@@ -106,7 +110,7 @@ impl Reconciler {
         Self {
             context,
             registered: Watch::of(address),
-            in_a_row: 0,
+            pauses: pauses(),
             told: Told::default(),
         }
     }
@@ -114,11 +118,11 @@ impl Reconciler {
     async fn run(&mut self) {
         loop {
             let pause = match self.look().await {
-                Ok(Next::In(pause)) => {
-                    self.in_a_row = 0;
+                Ok(Some(pause)) => {
+                    self.pauses = pauses();
                     pause
                 }
-                Ok(Next::Now) => self.next_pause(),
+                Ok(None) => self.next_pause(),
                 // Another client wrote first: look at what it wrote.
                 Err(error) if error.is_conflict() => self.next_pause(),
                 Err(error) => {
@@ -131,11 +135,7 @@ impl Reconciler {
     }
 
     fn next_pause(&mut self) -> Duration {
-        self.in_a_row += 1;
-        match self.in_a_row.checked_sub(FREE) {
-            None => BREATH,
-            Some(beyond) => BACKOFF.pause(beyond + 1),
-        }
+        self.pauses.next().unwrap_or(LONGEST)
     }
 
     async fn look(&mut self) -> Result<Next, StepError> {
@@ -166,14 +166,10 @@ impl Reconciler {
         let step = rotation::next(&observed, now);
         self.told.step(&step, secrets.place_of(&step));
         match step {
-            Step::Wait { .. } => return Ok(Next::In(IMPATIENT)),
+            Step::Wait { .. } => return Ok(Some(IMPATIENT)),
             Step::Rest { .. } => {
                 let has_written = secrets.adopt().await?;
-                return Ok(if has_written {
-                    Next::Now
-                } else {
-                    Next::In(LOOK)
-                });
+                return Ok((!has_written).then_some(LOOK));
             }
             Step::MakeCa { .. }
             | Step::KeepCas { .. }
@@ -185,7 +181,7 @@ impl Reconciler {
         if status::is_repair(&step) {
             self.context.metrics.certificate_repaired();
         }
-        Ok(Next::Now)
+        Ok(None)
     }
 
     async fn look_at_secret(&mut self, name: &str, now: Timestamp) -> Result<Next, StepError> {
@@ -194,18 +190,18 @@ impl Reconciler {
         let Some(seen) = place.read().await? else {
             self.told
                 .waits(&place, "it is missing: expected cert-manager to write it");
-            return Ok(Next::In(GIVEN));
+            return Ok(Some(GIVEN));
         };
         // Before it is filled it holds nothing: no `ca.crt` does not mean a public CA then.
         if let Err(why) = seen.content.pair() {
             self.told.waits(&place, &why);
-            return Ok(Next::In(GIVEN));
+            return Ok(Some(GIVEN));
         }
         self.told.clock(seen.created(), now);
         let cas = seen.content.cas.as_deref();
         self.publish_given(cas, now, &format!("ca.crt of Secret {place}"))
             .await?;
-        Ok(Next::In(GIVEN))
+        Ok(Some(GIVEN))
     }
 
     async fn look_at_file(
@@ -215,12 +211,12 @@ impl Reconciler {
     ) -> Result<Next, StepError> {
         let Some(path) = path else {
             self.publish(Trust::System, 0);
-            return Ok(Next::In(LOOK));
+            return Ok(Some(LOOK));
         };
         let text = given::file(path).map_err(StepError::Content)?;
         self.publish_given(Some(&text), now, &path.display().to_string())
             .await?;
-        Ok(Next::In(GIVEN))
+        Ok(Some(GIVEN))
     }
 
     async fn publish_given(

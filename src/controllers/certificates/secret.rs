@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, watcher};
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
 use crate::certs::secret_data::{CAS, CERT, Content, KEY};
-use crate::kube_api::{CallError, MANAGER, call, gone_is_deleted, owner};
+use crate::kube_api::follow::follow;
+use crate::kube_api::{CallError, as_seen, by_meshgate, call, gone_is_deleted, owner};
 use meshgate_core::render::OURS;
 
 /// The type of a Secret with a certificate and its key.
@@ -67,10 +67,10 @@ impl SecretRef {
 
     /// Yields an item whenever the Secret may have changed. Needs list and watch of this one name.
     pub fn changes(&self) -> BoxStream<'static, ()> {
-        let api: Api<PartialObjectMeta<Secret>> =
-            Api::namespaced(self.client.clone(), &self.namespace);
+        let namespace = self.namespace.clone();
+        let api = move |client| Api::<PartialObjectMeta<Secret>>::namespaced(client, &namespace);
         let config = Config::default().fields(&format!("metadata.name={}", self.name));
-        watcher(api, config).default_backoff().map(drop).boxed()
+        follow(&self.client, api, config, drop).map(drop).boxed()
     }
 
     fn api(&self) -> Api<Secret> {
@@ -96,10 +96,7 @@ impl SecretRef {
     pub async fn write(&self, seen: Option<&Seen>, content: &Content) -> Result<(), CallError> {
         let owner = owner::reference(&self.client).await?;
         let api = self.api();
-        let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PostParams::default()
-        };
+        let params = by_meshgate();
         let Some(seen) = seen else {
             let mut object = Secret {
                 type_: Some(TLS.to_owned()),
@@ -137,16 +134,9 @@ impl SecretRef {
     }
 
     async fn delete(&self, seen: &Seen) -> Result<(), CallError> {
-        let metadata = &seen.object.metadata;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: metadata.uid.clone(),
-                resource_version: metadata.resource_version.clone(),
-            }),
-            ..DeleteParams::default()
-        };
+        let (api, params) = (self.api(), as_seen(&seen.object.metadata));
         let what = || format!("cannot delete Secret {self}, which is immutable");
-        gone_is_deleted(call(what, self.api().delete(&self.name, &params)).await)
+        gone_is_deleted(call(what, api.delete(&self.name, &params)).await)
     }
 }
 

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::Preconditions;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, CallError, MANAGER, call, gone_is_deleted, objects, wall_clock};
+use crate::kube_api::{
+    self, CallError, MANAGER, as_seen, by_meshgate, call, gone_is_deleted, objects,
+};
+use crate::lifecycle::wall_clock;
 use meshgate_core::render::{OURS, OWNER};
 
 use super::observed::{CONFIGURATION_LABEL, Fleet, InstallNamespace, Object, Replica, SERVING};
@@ -29,7 +31,7 @@ pub(super) async fn objects_of(
     let labelled = ListParams::default().labels(OURS);
     // Other roles may carry the label: only the owner is ours to write.
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
-        let what = || format!("cannot list objects of kind {}", kind.names().kind);
+        let what = || format!("cannot list objects of kind {}", kind.as_str());
         let list = async {
             let list = objects(client, *kind).list(&labelled).await?;
             let parsed = list.into_iter().map(|object| parsed(*kind, object));
@@ -58,8 +60,8 @@ fn parsed(kind: Kind, object: DynamicObject) -> Result<Object, kube::Error> {
     let parse = || {
         let mut value = serde_json::to_value(object)?;
         // Items of a list do not say what they are.
-        value["apiVersion"] = format!("{}/v1", kind.names().group).into();
-        value["kind"] = kind.names().kind.into();
+        value["apiVersion"] = kind.api_version().into();
+        value["kind"] = kind.as_str().into();
         Object::parse(value)
     };
     parse().map_err(kube::Error::SerdeError)
@@ -133,7 +135,7 @@ pub(super) async fn dry_run(
     object.metadata.labels = Some(BTreeMap::from([(label.to_owned(), String::new())]));
     let params = PostParams {
         dry_run: true,
-        field_manager: Some(MANAGER.to_owned()),
+        ..by_meshgate()
     };
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let what = || format!("dry run of a ConfigMap in namespace {namespace}");
@@ -149,12 +151,8 @@ pub(super) async fn create_namespace(client: &Client, name: &str) -> Result<(), 
     let api: Api<Namespace> = Api::all(client.clone());
     let mut object = Namespace::default();
     object.metadata.name = Some(name.to_owned());
-    let params = PostParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PostParams::default()
-    };
     let what = || format!("cannot create namespace {name}");
-    match call(what, api.create(&params, &object)).await {
+    match call(what, api.create(&by_meshgate(), &object)).await {
         Err(error) if !error.is_conflict() => Err(error),
         _ => Ok(()),
     }
@@ -185,13 +183,7 @@ pub(super) async fn write(
             kube_api::merge(client, id, patch, kube_api::BREAK_GLASS_MANAGER).await
         }
         Action::Delete(id) => {
-            let params = DeleteParams {
-                preconditions: seen.map(|seen| Preconditions {
-                    uid: seen.metadata.uid.clone(),
-                    resource_version: seen.metadata.resource_version.clone(),
-                }),
-                ..DeleteParams::default()
-            };
+            let params = seen.map(|seen| as_seen(&seen.metadata)).unwrap_or_default();
             let api = objects(client, id.kind);
             let deleted = api.delete(&id.name, &params);
             call(|| format!("cannot delete {id}"), deleted)

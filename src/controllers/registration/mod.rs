@@ -26,12 +26,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::kube_api::backoff::Backoff;
+use crate::kube_api::backoff::doubling;
 use crate::kube_api::kind::Kind;
-use crate::kube_api::{self, CallError, wall_clock};
+use crate::kube_api::{self, CallError};
+use crate::lifecycle::wall_clock;
 use meshgate_core::injector::profile::Mode;
 use meshgate_core::render::{self, FailurePolicy, MirrorForm, Settings};
 
@@ -53,7 +55,7 @@ const BUNDLE: Duration = Duration::from_millis(50);
 /// How long the last look may take, when it is told to stop.
 const LAST_LOOK: Duration = Duration::from_secs(3);
 /// After a look that failed.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), Duration::from_secs(15));
 
 /// Runs until the token is cancelled.
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
@@ -81,7 +83,8 @@ struct Reconciler {
     withdrawn: bool,
     /// Since when there is nothing to do but to remove what is stale.
     quiet_since: Option<Instant>,
-    failures: u32,
+    /// After looks that fail.
+    pauses: ExponentialBackoff,
     /// At the last look: all that is to be armed is armed, and the rest is there.
     is_complete: bool,
 }
@@ -99,7 +102,7 @@ impl Reconciler {
             writers: Vec::new(),
             withdrawn: false,
             quiet_since: None,
-            failures: 0,
+            pauses: BACKOFF.build(),
             is_complete: false,
         }
     }
@@ -113,15 +116,14 @@ impl Reconciler {
         loop {
             let next = match self.look(&mut triggers).await {
                 Ok(next) => {
-                    self.failures = 0;
+                    self.pauses = BACKOFF.build();
                     next
                 }
                 // Another client wrote first.
                 Err(error) if error.is_conflict() => Some(Instant::now() + BUNDLE),
                 Err(error) => {
                     self.reporter.failed(&error);
-                    self.failures += 1;
-                    Some(Instant::now() + BACKOFF.pause(self.failures))
+                    self.pauses.next().map(|pause| Instant::now() + pause)
                 }
             };
             if let Some(at) = next {
@@ -392,7 +394,7 @@ impl Reconciler {
         }
         tracing::info!(object = %id, "{what}");
         let metrics = &self.context.metrics;
-        metrics.registration_written(id.kind.names().kind, what);
+        metrics.registration_written(id.kind.as_str(), what);
         Ok(None)
     }
 

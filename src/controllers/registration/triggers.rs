@@ -6,15 +6,14 @@ use std::fmt::Debug;
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, watcher};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use crate::kube_api::follow::follow;
 use crate::kube_api::kind::Kind;
 use crate::kube_api::objects;
-use meshgate_core::render::OURS;
-use meshgate_core::render::OWNER;
+use meshgate_core::render::{OURS, OWNER};
 
 use super::observed::SERVING;
 
@@ -32,21 +31,23 @@ impl Triggers {
         namespace: &str,
         has_fleet: bool,
     ) -> Self {
-        let mut streams = Vec::new();
-        for kind in served.iter().copied() {
+        let of_registration = |kind: &Kind| {
+            let kind = *kind;
             let config = if kind == Kind::ClusterRole {
                 Config::default().fields(&format!("metadata.name={OWNER}"))
             } else {
                 Config::default().labels(OURS)
             };
-            streams.push(changes(objects(client, kind), config));
-        }
-        let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
+            changes(client, move |client| objects(&client, kind), config)
+        };
+        let mut streams: Vec<_> = served.iter().map(of_registration).collect();
         let config = Config::default().fields(&format!("metadata.name={namespace}"));
-        streams.push(changes(api, config));
+        let namespaces = Api::<PartialObjectMeta<Namespace>>::all;
+        streams.push(changes(client, namespaces, config));
         if has_fleet {
-            let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
-            streams.push(changes(api, Config::default().labels(SERVING)));
+            let namespace = namespace.to_owned();
+            let pods = move |client| Api::<PartialObjectMeta<Pod>>::namespaced(client, &namespace);
+            streams.push(changes(client, pods, Config::default().labels(SERVING)));
         }
         Self {
             served: served.clone(),
@@ -69,10 +70,17 @@ impl Triggers {
     }
 }
 
-fn changes<K>(api: Api<K>, config: Config) -> BoxStream<'static, ()>
+fn changes<K>(
+    client: &Client,
+    api: impl Fn(Client) -> Api<K> + Send + 'static,
+    config: Config,
+) -> BoxStream<'static, ()>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    // An error is followed by a pause and a new list, which is a change as well.
-    watcher(api, config).default_backoff().map(drop).boxed()
+    // After a failure, what was missed comes as a change.
+    let events = follow(client, api, config, drop);
+    events
+        .filter_map(async |event| event.ok().map(drop))
+        .boxed()
 }

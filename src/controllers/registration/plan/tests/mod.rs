@@ -14,7 +14,7 @@ use meshgate_core::render::{BREAK_GLASS, Client, GUARD, MIRROR_PROOF, REACH_ENTR
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
-    json!({"apiVersion": "x/v1", "kind": kind.names().kind, "metadata": {"name": name}})
+    json!({"apiVersion": "x/v1", "kind": kind.as_str(), "metadata": {"name": name}})
 }
 
 fn entry(name: &str, url: &str) -> Value {

@@ -8,7 +8,7 @@ use meshgate_core::render::CHECK_PROOF;
 /// What is rendered where policies enforce, for injectors of these names.
 fn policies_for(injectors: &[&str]) -> Vec<Value> {
     let mut wanted = wanted_at("u");
-    wanted.retain(|object| object["kind"] != Kind::ValidatingWebhooks.names().kind);
+    wanted.retain(|object| object["kind"] != Kind::ValidatingWebhooks.as_str());
     let gate = wanted.last_mut().unwrap();
     gate["webhooks"][0]["failurePolicy"] = json!("Ignore");
     let mut checks = Vec::new();
