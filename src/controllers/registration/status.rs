@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
 use super::entries;
-use super::foreign_conditions::{Narrowed, narrowed};
+use super::foreign_conditions::{Narrowed, contains, narrowed};
 use super::observed::{Fleet, Object, Observed};
 use super::plan::{Hold, Plan};
-use super::proof::{Proofs, Subject, are_policies_wanted};
+use super::proof::{Proofs, Subject, are_policies_wanted, is_check};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Status {
@@ -68,7 +68,10 @@ impl Facts<'_> {
             .map(|one| entries::armed(one, observed.live(one)));
         let (armed, all) = counts.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
         let is_there = wanted.iter().all(|one| observed.live(one).is_some());
-        let is_proved = self.proofs.of(Subject::Check).is_proved();
+        // Suspended bindings are proved too, as they are: they refuse nothing.
+        let mut checks = wanted.iter().filter(|one| is_check(&one.id));
+        let as_wanted = |one: &Object| observed.live(one).is_some_and(|live| contains(live, one));
+        let is_proved = self.proofs.of(Subject::Check).is_proved() && checks.all(as_wanted);
         let is_guaranteed = is_proved || !are_policies_wanted(wanted);
         let is_complete = armed == all && is_there && is_guaranteed;
         // Until policies are in force, webhooks stay as they are.

@@ -130,6 +130,22 @@ impl Cluster {
         }
     }
 
+    /// Takes up in `observed` what an action has changed.
+    fn note(&self, observed: &mut Observed, action: &Action) {
+        let (Action::Apply(Object { id, .. })
+        | Action::Widen { id, .. }
+        | Action::Resume { id, .. }
+        | Action::Delete(id)) = action
+        else {
+            observed.namespace = self.namespace;
+            return;
+        };
+        observed.objects.remove(id);
+        let live = self.objects.get(id);
+        let live = live.map(|live| (id.clone(), Object::parse(live.clone()).unwrap()));
+        observed.objects.extend(live);
+    }
+
     /// That of a changed spec is another one.
     fn generation(&self, id: &Id, object: &Value) -> u64 {
         let live = self.objects.get(id);
