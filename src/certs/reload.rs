@@ -19,17 +19,10 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 /// The two files of a pair, and what was in them when they were last looked at.
 pub struct Follower {
     files: PairFiles,
-    seen: Seen,
+    /// The last generation of the files, or why they cannot be read: each is used, or refused, once.
+    seen: Option<Result<Content, String>>,
     /// The pair that was seen last is whole but not valid yet.
     too_early: bool,
-}
-
-/// The last generation of the files, so that each is used, or refused, once.
-#[derive(PartialEq, Eq)]
-enum Seen {
-    Nothing,
-    Unreadable(String),
-    Content(Content),
 }
 
 impl Follower {
@@ -38,7 +31,7 @@ impl Follower {
     pub fn new(files: PairFiles) -> Self {
         Self {
             files,
-            seen: Seen::Nothing,
+            seen: None,
             too_early: false,
         }
     }
@@ -55,13 +48,13 @@ impl Follower {
             Ok(content) => content,
             Err(error) => {
                 self.too_early = false;
-                let news = self.remember(Seen::Unreadable(error.to_string()));
+                let news = self.remember(Err(error.to_string()));
                 return if news { Err(error) } else { Ok(None) };
             }
         };
         let pair = self.files.parse(&content, now);
         let was_too_early = std::mem::replace(&mut self.too_early, is_too_early(&pair));
-        if self.remember(Seen::Content(content)) || was_too_early && !self.too_early {
+        if self.remember(Ok(content)) || was_too_early && !self.too_early {
             pair.map(Some)
         } else {
             Ok(None)
@@ -97,10 +90,10 @@ impl Follower {
     }
 
     /// Whether this differs from what was seen last.
-    fn remember(&mut self, now: Seen) -> bool {
-        let news = self.seen != now;
-        self.seen = now;
-        news
+    fn remember(&mut self, now: Result<Content, String>) -> bool {
+        let is_news = self.seen.as_ref() != Some(&now);
+        self.seen = Some(now);
+        is_news
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use axum::http::uri::Authority;
 use meshgate_core::render::{Enforcement, MirrorForm};
 
 /// The flags of `serve` by which it registers itself.
@@ -104,20 +105,18 @@ impl FromStr for WebhookUrl {
     type Err = WebhookUrlError;
 
     fn from_str(text: &str) -> Result<Self, WebhookUrlError> {
-        let problem = |what| Err(WebhookUrlError(what));
-        let Some(rest) = text.strip_prefix("https://") else {
-            return problem("webhooks are called by https only");
-        };
+        let rest = text.strip_prefix("https://");
+        let rest = rest.ok_or(WebhookUrlError("webhooks are called by https only"))?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#', '@']) {
-            return problem("found more than a host and a port");
+            return Err(WebhookUrlError("found more than a host and a port"));
         }
-        let Ok(parsed) = authority.parse::<axum::http::uri::Authority>() else {
-            return problem("found no host");
-        };
+        let parsed = authority.parse::<Authority>();
+        let parsed = parsed.map_err(|_| WebhookUrlError("found no host"))?;
         let has_port = authority.len() > parsed.host().len();
         if parsed.host().is_empty() || has_port && parsed.port_u16().is_none_or(|port| port == 0) {
-            return problem("found no host, or no port from 1 to 65535 behind the colon");
+            let found = "found no host, or no port from 1 to 65535 behind the colon";
+            return Err(WebhookUrlError(found));
         }
         Ok(Self {
             url: format!("https://{authority}"),

@@ -55,7 +55,7 @@ pub struct Context {
 }
 
 /// The form of the registration.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Form {
     /// How the API server calls meshgate, and where meshgate is installed.
     pub settings: Settings,

@@ -26,7 +26,7 @@ pub const MANAGER: &str = "meshgate";
 pub const BREAK_GLASS_MANAGER: &str = "meshgate-break-glass";
 
 /// Longer than the API server waits for any one webhook (30 s).
-const DEADLINE: Duration = Duration::from_secs(35);
+pub const DEADLINE: Duration = Duration::from_secs(35);
 
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,6 @@ pub mod registered;
 pub mod secret;
 mod status;
 
-use std::fmt;
 use std::iter::{Chain, RepeatN, repeat_n};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,14 +61,6 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Settings {
     pub source: Source,
     pub clock: Clock,
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Where certificates come from.

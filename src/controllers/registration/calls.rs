@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -14,7 +13,7 @@ use crate::kube_api::{
 use crate::lifecycle::wall_clock;
 use meshgate_core::render::{OURS, OWNER};
 
-use super::observed::{CONFIGURATION_LABEL, Fleet, InstallNamespace, Object, Replica, SERVING};
+use super::observed::{Fleet, InstallNamespace, Object, SERVING};
 use super::plan::Action;
 
 /// Reads all objects that carry our label, and those with a wanted name, whose label another client may
@@ -101,24 +100,7 @@ pub(super) async fn fleet(
     let params = ListParams::default().labels(SERVING);
     let what = || format!("cannot list the serving replicas in namespace {namespace}");
     let pods = call(what, api.list(&params)).await?;
-    let now = wall_clock();
-    let replicas = pods.into_iter().map(|pod| replica(pod, now));
-    Ok(Fleet::of(replicas, configuration))
-}
-
-/// One that is being deleted answers within its grace period, by the configuration that it has.
-pub(super) fn replica(pod: Pod, now: Timestamp) -> Replica {
-    let end = pod.metadata.deletion_timestamp;
-    let status = pod.status.unwrap_or_default();
-    let mut labels = pod.metadata.labels.unwrap_or_default();
-    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    let mut conditions = status.conditions.unwrap_or_default().into_iter();
-    Replica {
-        name: pod.metadata.name.unwrap_or_default(),
-        configuration: labels.remove(CONFIGURATION_LABEL),
-        is_ready: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
-        is_gone: has_ended || end.is_some_and(|end| end.0 <= now),
-    }
+    Ok(Fleet::of(pods, configuration, wall_clock()))
 }
 
 /// Asks for a dry run of a ConfigMap with this label. Returns the annotations that it would have.

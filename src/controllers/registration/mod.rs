@@ -9,10 +9,12 @@
 //! - `proof`: what dry runs prove.
 //! - `status`: how the registration is, once per look; `report` tells it.
 //! - `triggers`: what is watched.
+//! - `leave`: the last look, when meshgate's namespace is being deleted.
 
 mod calls;
 mod entries;
 mod foreign_conditions;
+mod leave;
 mod observed;
 mod plan;
 mod proof;
@@ -52,8 +54,6 @@ use self::triggers::Triggers;
 const RESYNC: Duration = Duration::from_secs(30);
 /// Changes come in bundles: meshgate looks this long after the first of one.
 const BUNDLE: Duration = Duration::from_millis(50);
-/// How long the last look may take, when it is told to stop.
-const LAST_LOOK: Duration = Duration::from_secs(3);
 /// After a look that failed.
 const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), Duration::from_secs(15));
 
@@ -128,33 +128,6 @@ impl Reconciler {
             };
             if let Some(at) = next {
                 self.wait(at, triggers.as_mut()).await;
-            }
-        }
-    }
-
-    async fn leave_in_time(&mut self) {
-        if tokio::time::timeout(LAST_LOOK, self.leave()).await.is_err() {
-            tracing::debug!(
-                "stopped before it was known whether meshgate's namespace is being deleted"
-            );
-        }
-    }
-
-    /// When it is told to stop, what is written stays. But the deletion of meshgate's namespace stops this
-    /// process as well, maybe before the watch reports it.
-    async fn leave(&mut self) {
-        let context = Arc::clone(&self.context);
-        let namespace = &context.form.settings.namespace;
-        let found = calls::install_namespace(&context.client, namespace).await;
-        if !matches!(found, Ok((InstallNamespace::Terminating, _))) {
-            return;
-        }
-        loop {
-            match self.look(&mut None).await {
-                Ok(None) => {}
-                Ok(Some(_)) => return,
-                // There is no later look: retry for as long as there is time.
-                Err(_) => tokio::time::sleep(BUNDLE).await,
             }
         }
     }
@@ -282,16 +255,17 @@ impl Reconciler {
         } else {
             MirrorForm::Webhook
         };
-        let mut settings = Settings {
+        let ca_bundle = match &*self.trust.borrow() {
+            Some(Trust::Bundle(pem)) => Some(pem.clone()),
+            Some(Trust::System) | None => None,
+        };
+        Settings {
             failure_policy: FailurePolicy::Fail,
             mirror: self.context.form.mirror.unwrap_or(found),
             writers: self.writers.clone(),
+            ca_bundle,
             ..self.context.form.settings.clone()
-        };
-        if let Some(trust) = &*self.trust.borrow() {
-            trust.enter(&mut settings);
         }
-        settings
     }
 
     fn wanted(&self, settings: &Settings) -> Vec<Object> {

@@ -16,6 +16,8 @@ use tower::BoxError;
 use axum::http::uri::PathAndQuery;
 use axum::http::{Method, Request, Response, Uri};
 
+use crate::kube_api::DEADLINE;
+
 use super::claim::{Claim, NotHeld};
 
 /// A write may take at least so long. Claims last for ten seconds and are renewed every two, so that
@@ -70,9 +72,9 @@ impl Fence {
         if !changes(request.method(), request.uri()) {
             return Ok(self.client.send(request).await?);
         }
-        let Some(end) = self.claim.room(self.term, LEAST).await? else {
-            return Ok(self.client.send(request).await?);
-        };
+        let end = self.claim.room(self.term, LEAST).await?;
+        // A claim may last for ever: no call waits for longer than this.
+        let end = end.min(Instant::now() + DEADLINE);
         // In a task of its own, which goes on when the controller that wanted the write is stopped:
         // the elector must know when the write has ended.
         let (answer, answered) = oneshot::channel();

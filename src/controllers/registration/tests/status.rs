@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::{injectors, parsed};
 use crate::controllers::registration::entries;
-use crate::controllers::registration::observed::{Fleet, Observed, Replica};
+use crate::controllers::registration::observed::{Fleet, Observed};
 use crate::controllers::registration::plan::{Hold, Plan};
 use crate::controllers::registration::proof::{Proofs, Subject, is_check, policies};
 use crate::controllers::registration::status::*;
@@ -181,13 +183,13 @@ fn policies_that_are_suspended_do_not_enforce() {
 #[test]
 fn what_is_on_hold_is_no_reason_to_warn() {
     let mut scene = Scene::armed(Enforcement::Webhook);
-    let replica = Replica {
-        name: "old".to_owned(),
-        configuration: None,
-        is_ready: true,
-        is_gone: false,
-    };
-    scene.look.observed.fleet = Some(Fleet::of([replica], "new"));
+    let old = json!({
+        "metadata": {"name": "old"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let old: Pod = serde_json::from_value(old).unwrap();
+    let now = Timestamp::UNIX_EPOCH;
+    scene.look.observed.fleet = Some(Fleet::of([old], "new", now));
     scene.is_reached();
     scene.look.plan.hold = Hold::AwaitRollout;
     let rollout = "armed for another configuration, until all serving replicas have this one; 1 of 1 \
@@ -195,7 +197,7 @@ fn what_is_on_hold_is_no_reason_to_warn() {
     scene.is(rollout, Grade::Fine, true);
     let mut scene = Scene::armed(Enforcement::Webhook);
     scene.look.observed = Observed {
-        fleet: Some(Fleet::of([], "new")),
+        fleet: Some(Fleet::of([], "new", now)),
         ..Observed::default()
     };
     scene.look.plan.hold = Hold::AwaitReplicas;
