@@ -85,7 +85,7 @@ impl Listeners {
         let admission = Admission::new(Arc::clone(cluster), lookup, Arc::clone(&metrics));
         let pair = match &self.certificates {
             Certificates::Files(files) => LivePair::new(files.pair.clone()),
-            Certificates::Secret(_) => LivePair::empty(),
+            Certificates::Secret(_) => LivePair::default(),
         };
         let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
         let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());

@@ -24,7 +24,7 @@ use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::certs::bundle;
+use crate::certs::bundle::{self, Ca};
 use crate::certs::rotation::{self, Step};
 use crate::kube_api::CallError;
 use crate::kube_api::backoff::doubling;
@@ -144,8 +144,10 @@ impl Reconciler {
         let secrets = Secrets::read(&client, self.namespace(), own).await?;
         let now = clock();
         let observed = secrets.observed(own, registered, now);
-        if let Some(bundle) = own::trust(&observed, now) {
-            self.publish(Trust::Bundle(bundle::pem(&bundle)), bundle.len());
+        let trusted = rotation::trusted(&observed, now);
+        // Before there is a CA, it is not known what callers are to trust.
+        if !trusted.is_empty() {
+            self.publish(Some(&trusted));
         }
         for (name, end) in own::ends(&observed) {
             let end = end.map_or(0, Timestamp::as_second);
@@ -201,7 +203,7 @@ impl Reconciler {
         now: Timestamp,
     ) -> Result<Next, StepError> {
         let Some(path) = path else {
-            self.publish(Trust::System, 0);
+            self.publish(None);
             return Ok(Some(LOOK));
         };
         let text = given::file(path).map_err(StepError::Content)?;
@@ -217,19 +219,18 @@ impl Reconciler {
         from: &str,
     ) -> Result<(), CallError> {
         let registered = self.registered.look(&self.client()).await?;
-        match given::trust(cas, &registered, now) {
-            Ok(Trust::Bundle(pem)) => {
-                let count = bundle::read(pem.as_bytes()).map_or(0, |all| all.len());
-                self.publish(Trust::Bundle(pem), count);
-            }
-            Ok(other) => self.publish(other, 0),
+        match given::trusted(cas, &registered, now) {
+            Ok(trusted) => self.publish(trusted.as_deref()),
             Err(why) => self.told.problem(&format!("{from}: {why}")),
         }
         Ok(())
     }
 
-    fn publish(&self, trust: Trust, cas: usize) {
+    /// `None` for a public CA.
+    fn publish(&self, trusted: Option<&[Ca]>) {
+        let cas = trusted.map_or(0, <[Ca]>::len);
         self.context.metrics.ca_bundle_certs(cas);
+        let trust = trusted.map_or(Trust::System, |cas| Trust::Bundle(bundle::pem(cas)));
         let is_news = self.context.trust.send_if_modified(|before| {
             let is_news = before.as_ref() != Some(&trust);
             *before = Some(trust);

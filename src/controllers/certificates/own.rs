@@ -5,7 +5,7 @@ use kube::Client;
 
 use crate::certs::bundle::{self, Ca};
 use crate::certs::issue::{Authority, IssueError};
-use crate::certs::rotation::{self, Held, Lifetimes, Observed, Registered, Step};
+use crate::certs::rotation::{Held, Lifetimes, Observed, Registered, Step};
 use crate::certs::secret_data::{self, Content};
 use crate::kube_api::CallError;
 
@@ -166,9 +166,4 @@ pub(super) fn ends(observed: &Observed) -> [(&'static str, Option<Timestamp>); 2
         Held::Missing | Held::Unusable(_) => None,
     };
     [("ca", ca), ("leaf", leaf)]
-}
-
-/// What callers are to trust; `None` while there is no CA.
-pub(super) fn trust(observed: &Observed, now: Timestamp) -> Option<Vec<Ca>> {
-    Some(rotation::trusted(observed, now)).filter(|bundle| !bundle.is_empty())
 }
