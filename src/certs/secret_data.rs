@@ -6,7 +6,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::bundle::{self, Ca, distinct};
 use super::issue::Authority;
-use super::pair::{ServingPair, read_chain};
+use super::pair::ServingPair;
 use super::rotation::{Held, HeldCa, HeldLeaf};
 use super::verify::verifying;
 
@@ -95,14 +95,8 @@ fn held<T>(read: Option<Result<T, String>>) -> Held<T> {
 }
 
 fn good_ca(content: &Content) -> Result<HeldCa, String> {
-    let (cert, key) = content.pair()?;
-    let read = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
-    let first = read.into_iter().next();
-    let current = first.ok_or_else(|| format!("{CERT} cannot be read: expected a CA"))?;
-    // Whether it is valid now is for the rotation to say.
-    ServingPair::from_pem(cert, key, current.not_after())
-        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
-    if !is_authority(cert) {
+    let (pair, current) = pair(content)?;
+    if !is_authority(&pair) {
         return Err(format!(
             "{CERT} is no CA: expected a certificate that may sign others"
         ));
@@ -114,9 +108,23 @@ fn good_ca(content: &Content) -> Result<HeldCa, String> {
     })
 }
 
-fn is_authority(cert: &[u8]) -> bool {
-    let chain = read_chain(cert).unwrap_or_default();
-    let parsed = chain.first().map(|der| X509Certificate::from_der(der));
+/// Certificate and key as a pair, and the first certificate once more. Whether it is valid now is for the
+/// rotation to say.
+fn pair(content: &Content) -> Result<(ServingPair, Ca), String> {
+    let (cert, key) = content.pair()?;
+    let chain = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
+    let first = chain.into_iter().next();
+    let first = first.ok_or_else(|| format!("{CERT} cannot be read"))?;
+    let pair = ServingPair::from_pem(cert, key, first.not_after())
+        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
+    Ok((pair, first))
+}
+
+fn is_authority(pair: &ServingPair) -> bool {
+    let parsed = pair
+        .chain()
+        .first()
+        .map(|der| X509Certificate::from_der(der));
     let Some(Ok((_, cert))) = parsed else {
         return false;
     };
@@ -145,14 +153,8 @@ fn good_leaf(
     known: &[Ca],
     now: Timestamp,
 ) -> Result<HeldLeaf, String> {
-    let (cert, key) = content.pair()?;
-    let first = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
-    let own = first
-        .first()
-        .ok_or_else(|| format!("{CERT} cannot be read"))?;
+    let (pair, own) = pair(content)?;
     let at = now.min(own.not_after()).max(own.not_before());
-    let pair =
-        ServingPair::from_pem(cert, key, at).map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
     if let Some(name) = names.iter().find(|name| !pair.is_for(name)) {
         return Err(format!("{CERT} does not name {name}"));
     }
@@ -171,74 +173,5 @@ fn good_leaf(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::certs::issue::Issued;
-
-    const DAY: Duration = Duration::from_secs(86_400);
-
-    fn now() -> Timestamp {
-        "2026-03-01T12:00:00Z".parse().unwrap()
-    }
-
-    fn issued(authority: &Authority) -> Issued {
-        authority.issue(&["a.test".to_owned()], DAY, now()).unwrap()
-    }
-
-    fn content(cert: &str, key: &str, cas: &str) -> Content {
-        let bytes = |text: &str| Some(text.as_bytes().to_vec());
-        Content {
-            cert: bytes(cert),
-            key: bytes(key),
-            cas: bytes(cas),
-        }
-    }
-
-    #[test]
-    fn a_leaf_of_somebody_with_their_ca_beside_it_is_theirs() {
-        let theirs = Authority::new("theirs", DAY * 9, now()).unwrap();
-        let leaf = issued(&theirs);
-        let content = content(&leaf.cert_pem, &leaf.key_pem, &theirs.cert_pem());
-        let held = super::leaf(Some(&content), &["a.test".to_owned()], &[], now());
-        let Held::Good(leaf) = held else {
-            panic!("{held:?}");
-        };
-        assert_eq!(leaf.bundle, [leaf.issuer]);
-    }
-
-    #[test]
-    fn an_authority_that_was_kept_issues_what_its_certificate_verifies() {
-        let made = Authority::new("CA", DAY * 9, now()).unwrap();
-        let content = content(&made.cert_pem(), &made.key_pem(), &made.cert_pem());
-        let Held::Good(held) = ca(Some(&content)) else {
-            panic!("not good");
-        };
-        assert_eq!(held.bundle, std::slice::from_ref(&held.current));
-        let leaf = issued(&content.authority().unwrap());
-        let chain = read_chain(leaf.cert_pem.as_bytes()).unwrap();
-        assert_eq!(verifying(&chain, &held.bundle, now()).len(), 1);
-    }
-
-    #[test]
-    fn what_is_no_ca_is_said_to_be_none() {
-        let made = Authority::new("CA", DAY, now()).unwrap();
-        let leaf = issued(&made);
-        let why = |cert: &str, key: &str| match ca(Some(&content(cert, key, ""))) {
-            Held::Unusable(why) => why,
-            Held::Missing | Held::Good(_) => panic!("usable"),
-        };
-        let said = why(&leaf.cert_pem, &leaf.key_pem);
-        assert!(said.contains("tls.crt is no CA"), "{said}");
-        let said = why(&made.cert_pem(), &leaf.key_pem);
-        assert!(said.contains("does not belong"), "{said}");
-        assert!(why("", "x").contains("tls.crt is empty"));
-        assert_eq!(ca(None), Held::Missing);
-        let empty = Content::default();
-        let Held::Unusable(why) = ca(Some(&empty)) else {
-            panic!("usable");
-        };
-        assert!(why.contains("tls.crt is missing"));
-    }
-}
+#[path = "secret_data_tests.rs"]
+mod tests;

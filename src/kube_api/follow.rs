@@ -59,25 +59,23 @@ impl Failure {
         while let Some(next) = cause.source() {
             cause = next;
         }
-        match cause.downcast_ref::<Box<Status>>() {
-            Some(status) => Self::of_status(status),
-            None => {
-                let is_unreadable = cause.is::<serde_json::Error>();
-                let is_expired = cause.is::<TooOld>();
-                let what = if is_unreadable {
-                    "it cannot be read: "
-                } else {
-                    ""
-                };
-                Self {
-                    text: format!("{what}{cause}"),
-                    code: None,
-                    is_expired,
-                    retry_after: None,
-                    // The library goes on behind an event that cannot be read.
-                    needs_list: is_unreadable || is_expired,
-                }
-            }
+        if let Some(status) = cause.downcast_ref::<Box<Status>>() {
+            return Self::of_status(status);
+        }
+        let is_expired = cause.is::<TooOld>();
+        let is_unreadable = cause.is::<serde_json::Error>();
+        let what = if is_unreadable {
+            "it cannot be read: "
+        } else {
+            ""
+        };
+        Self {
+            text: format!("{what}{cause}"),
+            code: None,
+            is_expired,
+            retry_after: None,
+            // The library goes on behind an event that cannot be read.
+            needs_list: is_unreadable || is_expired,
         }
     }
 

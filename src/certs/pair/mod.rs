@@ -192,14 +192,6 @@ fn check_time(leaf: &Certificate, now: Timestamp) -> Result<(), PairError> {
     Ok(())
 }
 
-/// The certificates of a PEM text as rustls wants them, at least one.
-///
-/// # Errors
-/// As for [`chain::read`].
-pub fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ChainError> {
-    Ok(ders(&chain::read(pem)?))
-}
-
 fn ders(chain: &[Certificate]) -> Vec<CertificateDer<'static>> {
     let ders = chain.iter().map(|one| one.der.clone());
     ders.map(CertificateDer::from).collect()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
 use super::entries;
-use super::foreign_conditions::{Narrowed, contains, narrowed};
+use super::foreign_conditions::{contains, narrowed};
 use super::observed::{Fleet, Object, Observed};
 use super::plan::{Hold, Plan};
 use super::proof::{Proofs, Subject, are_policies_wanted, is_check};
@@ -19,7 +19,8 @@ pub(super) struct Status {
     pub(super) is_complete: bool,
     /// Pods that require an injector are refused, also while meshgate cannot be called.
     pub(super) enforces: bool,
-    pub(super) narrowed: Vec<Narrowed>,
+    /// What is asked about fewer pods than wanted.
+    pub(super) narrowed: Vec<String>,
     pub(super) hold: Hold,
 }
 
@@ -87,7 +88,7 @@ impl Facts<'_> {
         status
     }
 
-    fn narrowed(&self) -> Vec<Narrowed> {
+    fn narrowed(&self) -> Vec<String> {
         // Then entries in the cluster were written for another configuration.
         if self.look.plan.hold == Hold::AwaitRollout {
             return Vec::new();
