@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use backon::ExponentialBuilder;
 
-use crate::kube_api::backoff::doubling;
+use crate::kube_api::backoff::{Pauses, doubling, short_first};
 use crate::kube_api::kind::Id;
 
 /// Writes in a row without a pause: the start alone takes four.
-const FREE: u32 = 6;
+const FREE: usize = 6;
 /// After these, when another client keeps undoing them.
 const BACKOFF: ExponentialBuilder = doubling(Duration::from_secs(1), Duration::from_secs(60));
 /// After this long without a write, writes count from zero again.
@@ -23,9 +23,8 @@ pub(super) struct WriteLimiter {
 
 #[derive(Debug)]
 struct Burst {
-    writes: u32,
     last: Instant,
-    pauses: ExponentialBackoff,
+    pauses: Pauses,
     /// The next write waits until then.
     until: Instant,
     told: bool,
@@ -57,17 +56,13 @@ impl WriteLimiter {
         self.objects
             .retain(|_, burst| now.duration_since(burst.last) < PEACE);
         let burst = self.objects.entry(id.clone()).or_insert_with(|| Burst {
-            writes: 0,
             last: now,
-            pauses: BACKOFF.build(),
+            pauses: short_first(FREE - 1, Duration::ZERO, BACKOFF),
             until: now,
             told: false,
         });
-        burst.writes += 1;
         burst.last = now;
-        if burst.writes >= FREE {
-            burst.until = now + burst.pauses.next().unwrap_or(PEACE);
-        }
+        burst.until = now + burst.pauses.next().unwrap_or(PEACE);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Pauses between tries.
 
+use std::iter::{Chain, RepeatN, repeat_n};
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 /// Each pause is twice as long as the one before, up to the longest; for ever.
 pub const fn doubling(first: Duration, longest: Duration) -> ExponentialBuilder {
@@ -12,10 +13,16 @@ pub const fn doubling(first: Duration, longest: Duration) -> ExponentialBuilder 
         .without_max_times()
 }
 
+/// See [`short_first`].
+pub type Pauses = Chain<RepeatN<Duration>, ExponentialBackoff>;
+
+/// So many short pauses, and then those that grow: for writes that another client may keep undoing.
+pub fn short_first(count: usize, short: Duration, growing: ExponentialBuilder) -> Pauses {
+    repeat_n(short, count).chain(growing.build())
+}
+
 #[cfg(test)]
 mod tests {
-    use backon::BackoffBuilder;
-
     use super::*;
 
     #[test]

@@ -132,6 +132,22 @@ where
     .boxed()
 }
 
+/// An item whenever one of the objects that `api` names may have changed. After a failure, what was missed
+/// comes as a change.
+pub fn changes<K>(
+    client: &Client,
+    api: impl Fn(Client) -> Api<K> + Send + 'static,
+    config: Config,
+) -> BoxStream<'static, ()>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let events = follow(client, api, config, drop);
+    events
+        .filter_map(async |event| event.ok().map(drop))
+        .boxed()
+}
+
 type Pauses = ResetTimerBackoff<ExponentialBackoff>;
 
 fn backoff() -> Pauses {

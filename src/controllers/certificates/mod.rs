@@ -13,12 +13,11 @@ pub mod registered;
 pub mod secret;
 mod status;
 
-use std::iter::{Chain, RepeatN, repeat_n};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use backon::ExponentialBuilder;
 use jiff::Timestamp;
 use kube::Client;
 use tokio::time::sleep;
@@ -27,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::certs::bundle::{self, Ca};
 use crate::certs::rotation::{self, Step};
 use crate::kube_api::CallError;
-use crate::kube_api::backoff::doubling;
+use crate::kube_api::backoff::{Pauses, doubling, short_first};
 use meshgate_core::render;
 
 use super::Context;
@@ -51,8 +50,6 @@ const FREE: usize = 12;
 /// The pauses after so many, when another client keeps undoing them.
 const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), LONGEST);
 const LONGEST: Duration = Duration::from_secs(15);
-
-type Pauses = Chain<RepeatN<Duration>, ExponentialBackoff>;
 
 /// The time of day, by which certificates expire.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -89,7 +86,7 @@ struct Reconciler {
 }
 
 fn pauses() -> Pauses {
-    repeat_n(BREATH, FREE).chain(BACKOFF.build())
+    short_first(FREE, BREATH, BACKOFF)
 }
 
 /// The pause until the next look; `None` after a write, which may call for the next one.

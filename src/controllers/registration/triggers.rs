@@ -1,16 +1,14 @@
 //! What makes meshgate look again: an object of the registration, its namespace or a serving replica has changed.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::PartialObjectMeta;
 use kube::runtime::watcher::Config;
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 
-use crate::kube_api::follow::follow;
+use crate::kube_api::follow::changes;
 use crate::kube_api::kind::Kind;
 use crate::kube_api::objects;
 use meshgate_core::render::{OURS, OWNER};
@@ -68,19 +66,4 @@ impl Triggers {
         // All that has come by now is one change.
         while let Some(Some(())) = futures::FutureExt::now_or_never(self.changes.next()) {}
     }
-}
-
-fn changes<K>(
-    client: &Client,
-    api: impl Fn(Client) -> Api<K> + Send + 'static,
-    config: Config,
-) -> BoxStream<'static, ()>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    // After a failure, what was missed comes as a change.
-    let events = follow(client, api, config, drop);
-    events
-        .filter_map(async |event| event.ok().map(drop))
-        .boxed()
 }
