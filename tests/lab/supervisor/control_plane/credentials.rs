@@ -14,7 +14,7 @@ use rcgen::KeyPair;
 
 const LIFETIME: Duration = Duration::from_secs(7 * 86_400);
 
-/// Users and their groups. `alice` may do nothing until somebody binds a role to her.
+/// Users and their groups. `alice` may do nothing until a test binds a role to her.
 /// meshgate is not `admin`, or the guard of its registration could not tell them apart.
 pub(crate) const USERS: [(&str, &str); 8] = [
     ("admin", "system:masters"),
@@ -126,7 +126,7 @@ fn kubeconfig(url: &str, ca: &Path, token: &str) -> String {
     format!("{config:#}\n")
 }
 
-/// Others on this machine can reach the port, so nobody may know the tokens.
+/// Others on this machine can reach the port, so the tokens are random.
 fn random_token() -> Result<String> {
     let mut bytes = [0; 16];
     let mut random = File::open("/dev/urandom").context("/dev/urandom")?;

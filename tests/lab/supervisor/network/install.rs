@@ -19,7 +19,7 @@ use crate::stop::Stop;
 const INJECTOR: &str = include_str!("injector.yaml");
 const PLAIN: &str = include_str!("plain.yaml");
 
-/// Whoever is not armed after this time will not be.
+/// A meshgate that is not armed after this time will not be.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LIFETIME: Duration = Duration::from_secs(7 * 86_400);
