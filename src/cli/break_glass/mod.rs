@@ -11,7 +11,8 @@ use kube::Client;
 
 use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, Event};
 use crate::kube_api::kind::Id;
-use crate::kube_api::{own_name, wall_clock};
+use crate::kube_api::own_name;
+use crate::lifecycle::wall_clock;
 use meshgate_core::break_glass::{self, Note};
 use meshgate_core::names::POLICIES;
 
@@ -258,7 +259,8 @@ async fn tell(client: &Client, seen: &Seen, note: Option<&Note>) {
             is_warning: false,
         },
     };
-    if let Err(problem) = event::record(client, id, Some(object), &event).await {
+    let uid = object["metadata"]["uid"].as_str();
+    if let Err(problem) = event::record(client, id, uid, &event).await {
         output::note(&format!("cannot create the Event: {problem}"));
     }
 }

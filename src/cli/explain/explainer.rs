@@ -16,7 +16,7 @@ use meshgate_core::view::pod::PodView;
 use meshgate_core::{message, yaml};
 
 use crate::cluster::store::Store;
-use crate::kube_api::wall_clock;
+use crate::lifecycle::wall_clock;
 
 use super::answer::{Endpoint, Explained, Gate, Injector, Slice, State, UNKNOWN};
 use super::subject::Subject;

@@ -22,7 +22,8 @@ use crate::cli::break_glass;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, call, event, served, wall_clock};
+use crate::kube_api::{self, call, event, served};
+use crate::lifecycle::wall_clock;
 
 use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Registration, Said};
 

@@ -107,7 +107,7 @@ impl Answer {
 
 fn objects(found: &Found) -> Vec<ObjectRef> {
     let registered = found.objects.iter();
-    let registered = registered.map(|id| ObjectRef::new(id.kind.names().kind, "", &id.name));
+    let registered = registered.map(|id| ObjectRef::new(id.kind.as_str(), "", &id.name));
     registered.chain(found.own.iter().cloned()).collect()
 }
 

@@ -15,7 +15,7 @@ use kube::api::{
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::kube_api::kind::{Id, Kind, in_order};
+use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, CallError, call, gone_is_deleted, objects};
 use meshgate_core::names::{BREAK_GLASS, CONTROL, OURS, PART_OF};
 
@@ -118,7 +118,8 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
             ids.push(id);
         }
     }
-    Ok(in_order(ids))
+    ids.sort();
+    Ok(ids)
 }
 
 /// Namespaces with labels of meshgate's that are not being deleted.

@@ -11,10 +11,10 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("metrics", &[]),
     ("telemetry", &[]),
     ("lifecycle", &[]),
-    ("kube_api", &[]),
+    ("kube_api", &["lifecycle"]),
     ("leader", &["kube_api", "lifecycle", "metrics"]),
     ("cluster", &["kube_api"]),
-    ("admission", &["cluster", "metrics"]),
+    ("admission", &["cluster", "lifecycle", "metrics"]),
     (
         "controllers",
         &[

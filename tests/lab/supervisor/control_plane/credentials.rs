@@ -4,13 +4,12 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 use rcgen::KeyPair;
 
 const LIFETIME: Duration = Duration::from_secs(7 * 86_400);
@@ -63,18 +62,15 @@ impl Credentials {
         )]
         let now = Timestamp::now();
         let authority = Authority::new("meshgate lab", LIFETIME, now)?;
-        let request = Request {
-            name: "kube-apiserver",
-            dns_names: &["localhost".to_owned(), "kubernetes.default.svc".to_owned()],
-            // Loopback; and in a lab with a network the machine, and the Service of the API.
-            addresses: &[
-                Ipv4Addr::LOCALHOST.into(),
-                Ipv4Addr::new(10, 0, 0, 1).into(),
-                Ipv4Addr::new(10, 96, 0, 1).into(),
-            ],
-            lifetime: LIFETIME,
-        };
-        let issued = authority.issue(&request, now)?;
+        // In a lab with a network also the machine, and the Service of the API.
+        let names = [
+            "localhost",
+            "kubernetes.default.svc",
+            "127.0.0.1",
+            "10.0.0.1",
+            "10.96.0.1",
+        ];
+        let issued = authority.issue(&names.map(str::to_owned), LIFETIME, now)?;
         fs::write(self.ca_file(), authority.cert_pem())?;
         fs::write(self.certificate(), issued.cert_pem)?;
         fs::write(self.key(), issued.key_pem)?;
