@@ -98,7 +98,7 @@ fn good_ca(content: &Content) -> Result<HeldCa, String> {
     let first = read.into_iter().next();
     let current = first.ok_or_else(|| format!("{CERT} cannot be read: expected a CA"))?;
     // Whether it is valid now is for the rotation to say.
-    ServingPair::from_pem(cert, key, current.not_after())
+    ServingPair::from_pem(cert, key, current.not_after)
         .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
     if !is_authority(cert) {
         return Err(format!(
@@ -154,7 +154,7 @@ fn good_leaf(
     let own = first
         .first()
         .ok_or_else(|| format!("{CERT} cannot be read"))?;
-    let at = now.min(own.not_after()).max(own.not_before());
+    let at = now.min(own.not_after).max(own.not_before);
     let pair =
         ServingPair::from_pem(cert, key, at).map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
     if let Some(name) = names.iter().find(|name| !has_name(&pair, name)) {

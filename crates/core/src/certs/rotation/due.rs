@@ -17,7 +17,7 @@ pub(super) struct Life {
 
 impl Life {
     pub(super) fn of_ca(ca: &Ca) -> Self {
-        Self::new(ca.not_before(), ca.not_after())
+        Self::new(ca.not_before, ca.not_after)
     }
 
     pub(super) fn of_leaf(leaf: &HeldLeaf) -> Self {

@@ -219,7 +219,7 @@ pub fn next(observed: &Observed, now: Timestamp) -> Step {
     if !(is_new || is_trusted || is_urgent) {
         return Step::Wait { why };
     }
-    let left = ahead(now, ca.current.not_after());
+    let left = ahead(now, ca.current.not_after);
     let lifetime = observed.lifetimes.leaf.min(left);
     Step::IssueLeaf {
         lifetime,
@@ -284,11 +284,11 @@ fn usable(observed: &Observed, now: Timestamp) -> Result<&HeldCa, Why> {
     };
     let life = Life::of_ca(&ca.current);
     if ca.current.has_expired(now) {
-        return Err(Why::Expired(ca.current.not_after()));
+        return Err(Why::Expired(ca.current.not_after));
     }
     // No caller could verify a leaf by it.
-    if ca.current.not_before() > now {
-        return Err(Why::Early(ca.current.not_before()));
+    if ca.current.not_before > now {
+        return Err(Why::Early(ca.current.not_before));
     }
     if life.is_due(now) {
         return Err(Why::Due);
@@ -321,7 +321,7 @@ fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(W
 }
 
 fn rest_until(observed: &Observed, ca: &HeldCa, bundle: &[Ca]) -> Timestamp {
-    let ends = bundle.iter().map(Ca::not_after);
+    let ends = bundle.iter().map(|ca| ca.not_after);
     let leaf = match &observed.leaf {
         Held::Good(leaf) => Some(Life::of_leaf(leaf).due()),
         Held::Missing | Held::Unusable(_) => None,
