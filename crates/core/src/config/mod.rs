@@ -70,7 +70,7 @@ impl Injectors {
             profiles.push(profile);
         }
         let excluded = excluded.unwrap_or_default();
-        Ok(Self::new(profiles, resolver.into_keys(), excluded))
+        Ok(Self::new(profiles, resolver.keys, excluded))
     }
 
     /// All presets, as they are: what counts where there is no configuration.

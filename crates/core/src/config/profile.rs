@@ -54,11 +54,6 @@ impl<'d> Resolver<'d> {
         }
     }
 
-    /// The keys that the rules of all profiles read.
-    pub(super) fn into_keys(self) -> Keys {
-        self.keys
-    }
-
     /// The problem at its place, in the type of whatever was to be made.
     pub(super) fn refuse<T>(&self, at: Location, problem: impl Display) -> Result<T> {
         Err(self.document.error_at(at, problem))

@@ -95,7 +95,7 @@ pub fn samples_of<'r>(terms: impl IntoIterator<Item = &'r Term>) -> BTreeMap<&'r
     let mut named: BTreeMap<&Key, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
     for term in terms {
         let texts = named.entry(&term.key).or_default();
-        for value in term.test.values().map_or(&[][..], |values| &values.list) {
+        for value in &term.test.values {
             let spellings = texts.entry(value.to_ascii_lowercase()).or_default();
             spellings.insert(value);
         }

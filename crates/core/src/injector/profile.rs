@@ -237,11 +237,9 @@ impl Profile {
     /// that the injector does not know offers these instead (case 25).
     pub fn accepted_values(&self, key: &Key) -> Vec<&str> {
         let terms = self.rules.iter().flat_map(|rule| &rule.when);
-        let values = terms
-            .filter(|term| term.key == *key)
-            .filter_map(|term| term.test.values());
+        let terms = terms.filter(|term| term.key == *key);
         let mut accepted: Vec<&str> = Vec::new();
-        for value in values.flat_map(|values| &values.list) {
+        for value in terms.flat_map(|term| &term.test.values) {
             if !value.is_empty() && !accepted.contains(&value.as_str()) {
                 accepted.push(value);
             }

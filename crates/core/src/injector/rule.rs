@@ -79,61 +79,73 @@ impl fmt::Display for Key {
     }
 }
 
-/// Values of a term.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Values {
+/// One test of a value, with Kubernetes' meaning of an absent key (labels.Requirement in
+/// kubernetes/kubernetes, staging/src/k8s.io/apimachinery/pkg/labels/selector.go). One form for `in`, `notIn`
+/// and `exists`, so that tests can be negated and joined.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Test {
+    /// Whether an absent key passes.
+    pub absent: bool,
+    /// Whether a value passes that is not among [`Self::values`]; those then do not.
+    pub others: bool,
     /// In the order in which they were written: a refusal offers them so.
-    pub list: Vec<String>,
+    pub values: Vec<String>,
     /// Compare without ASCII case, as injectors do that fold the value before they look at it.
     pub fold: bool,
 }
 
-impl Values {
-    /// Whether `value` is one of them.
-    pub fn contain(&self, value: &str) -> bool {
-        if self.fold {
-            self.list.iter().any(|one| one.eq_ignore_ascii_case(value))
-        } else {
-            self.list.iter().any(|one| one == value)
+impl Test {
+    /// Present and one of these.
+    pub(crate) fn one_of(values: Vec<String>, fold: bool) -> Self {
+        Self {
+            absent: false,
+            others: false,
+            values,
+            fold,
         }
     }
-}
 
-/// One test of a value, with Kubernetes' meaning of an absent key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Test {
-    /// Present and one of these.
-    In(Values),
-    /// Absent, or none of these.
-    NotIn(Values),
     /// Present, whatever it is; `""` is a value.
-    Exists,
-    /// Absent.
-    Absent,
-}
+    pub(crate) fn exists() -> Self {
+        Self {
+            others: true,
+            ..Self::one_of(Vec::new(), false)
+        }
+    }
 
-impl Test {
+    /// Passes what does not pass now.
+    pub(crate) fn negated(self) -> Self {
+        Self {
+            absent: !self.absent,
+            others: !self.others,
+            ..self
+        }
+    }
+
     /// Whether the value that a key has (`None`: absent) passes.
     pub fn passes(&self, value: Option<&str>) -> bool {
-        match (self, value) {
-            (Self::In(values), Some(value)) => values.contain(value),
-            (Self::NotIn(values), Some(value)) => !values.contain(value),
-            (Self::Exists, Some(_)) | (Self::NotIn(_) | Self::Absent, None) => true,
-            (Self::In(_) | Self::Exists, None) | (Self::Absent, Some(_)) => false,
-        }
+        let Some(value) = value else {
+            return self.absent;
+        };
+        let is_named = if self.fold {
+            self.values
+                .iter()
+                .any(|one| one.eq_ignore_ascii_case(value))
+        } else {
+            self.values.iter().any(|one| one == value)
+        };
+        is_named != self.others
     }
 
     /// Whether the key must be there for the test to pass.
     pub fn is_positive(&self) -> bool {
-        matches!(self, Self::In(_) | Self::Exists)
+        !self.absent
     }
 
-    /// The values it names, if any.
-    pub fn values(&self) -> Option<&Values> {
-        match self {
-            Self::In(values) | Self::NotIn(values) => Some(values),
-            Self::Exists | Self::Absent => None,
-        }
+    /// Whether it rejects some values by name: they are what an injector knows, so that a value that
+    /// passes is unknown to it.
+    pub(crate) fn excludes(&self) -> bool {
+        self.others && !self.values.is_empty()
     }
 }
 
