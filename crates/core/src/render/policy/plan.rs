@@ -1,12 +1,10 @@
 //! What a policy decides, before it is printed.
 
-use crate::injector::Injector;
-use crate::injector::profile::InjectedSet;
-use crate::injector::rule::Outcome;
-use crate::injector::rule::{Key, Rule};
-
 use crate::condition::chain::Chain;
 use crate::condition::{Container, Expr, KeyTest};
+use crate::injector::Injector;
+use crate::injector::profile::InjectedSet;
+use crate::injector::rule::{Key, Outcome, Rule};
 
 /// Rules by number, with what they need to hold; and what then follows.
 #[derive(Debug)]
