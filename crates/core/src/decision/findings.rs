@@ -80,7 +80,7 @@ impl<'r, 'a> Findings<'r, 'a> {
     ) {
         let name = matched.name();
         if matched.mode() == Mode::Warn {
-            let warning = message::would_refuse(name, &message);
+            let warning = message::would_refuse(matched, &message);
             self.warnings.push(message::bounded(warning));
             self.warned.get_or_insert((reason, name));
             return;

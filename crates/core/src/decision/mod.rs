@@ -14,7 +14,7 @@ pub mod mark;
 pub mod reason;
 pub mod requirement;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 pub mod verdict;
 
 use crate::message;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::decision::Decision;
-use crate::decision::testing::{Hook, decide, injectors, namespace, pod};
+use crate::decision::tests::{Hook, decide, injectors, namespace, pod};
 use crate::decision::verdict::Verdict;
 use crate::injector::Injectors;
 use crate::injector::profile::ServiceName;
@@ -428,7 +428,7 @@ fn several_injectors_and_mode_warn() {
     assert!(found.ends_with(end), "{found}");
     let look = |decision: &Decision<'_>| {
         assert_eq!(decision.warnings.len(), 1);
-        let start = "dapr is in mode warn, so that the pod is admitted; otherwise: Pod shop-6c9f- \
+        let start = "meshgate admits this pod only because dapr is in mode warn: Pod shop-6c9f- \
                      in namespace orders requires dapr (annotation dapr.io/enabled=true) but";
         let warning = &decision.warnings[0];
         assert!(warning.starts_with(start), "{warning}");
