@@ -33,7 +33,7 @@ impl Flaw<'_> {
 }
 
 /// The sets that apply to a pod with these values, in the order of the profile.
-pub fn applicable<'p>(
+pub(crate) fn applicable<'p>(
     profile: &'p Profile,
     values: &KeyValues<'_>,
 ) -> impl Iterator<Item = &'p InjectedSet> {

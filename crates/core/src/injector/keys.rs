@@ -69,12 +69,12 @@ impl Keys {
     }
 
     /// Room for the values of one pod, all absent.
-    pub fn pod_values<'a>(&self) -> PodValues<'a> {
+    pub(crate) fn pod_values<'a>(&self) -> PodValues<'a> {
         PodValues(vec![None; self.entries.len()])
     }
 
     /// Keeps what rules read of a namespace's labels and annotations.
-    pub fn namespace_values<'s>(
+    pub(crate) fn namespace_values<'s>(
         &self,
         labels: impl IntoIterator<Item = (&'s str, &'s str)>,
         annotations: impl IntoIterator<Item = (&'s str, &'s str)>,
@@ -91,7 +91,7 @@ impl Keys {
     }
 
     /// Numbers of the injectors one of whose keys has a value; a number may come more than once.
-    pub fn readers(&self, values: &KeyValues<'_>) -> impl Iterator<Item = usize> {
+    pub(crate) fn readers(&self, values: &KeyValues<'_>) -> impl Iterator<Item = usize> {
         let entries = values
             .slots()
             .filter_map(|slot| self.entries.get(slot.index()));

@@ -7,7 +7,7 @@
 //! - [`keys`], [`values`]: the index by which a pod meets only the rules that its keys can touch.
 //! - [`coverage`]: rules that can never decide.
 
-pub mod coverage;
+pub(crate) mod coverage;
 pub mod keys;
 pub mod profile;
 pub mod rule;
@@ -79,12 +79,12 @@ impl Injector {
     }
 
     /// The rule that decides for these values, `None` if none does: the injector is not required.
-    pub fn first_match(&self, values: &KeyValues<'_>) -> Option<&Rule> {
+    pub(crate) fn first_match(&self, values: &KeyValues<'_>) -> Option<&Rule> {
         self.active_rules().find(|rule| rule.matches(values))
     }
 
     /// The rule that decides for a pod that has none of the keys.
-    pub fn idle_match(&self) -> Option<&Rule> {
+    pub(crate) fn idle_match(&self) -> Option<&Rule> {
         self.profile.rules.get(self.idle?)
     }
 

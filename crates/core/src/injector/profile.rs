@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::rule::{Key, Rule, Term};
 
 /// Stands for the instance in the names of [`Instances`]' fallback.
-pub const INSTANCE: &str = "{instance}";
+pub(crate) const INSTANCE: &str = "{instance}";
 
 /// What meshgate knows about one injector.
 #[derive(Debug, Clone)]
@@ -229,13 +229,13 @@ pub struct Cni {
 
 impl Profile {
     /// Whether an option is on, or none is named. Rules and sets name only options that exist.
-    pub fn is_on(&self, option: Option<&str>) -> bool {
+    pub(crate) fn is_on(&self, option: Option<&str>) -> bool {
         option.is_none_or(|name| self.options.get(name).copied().unwrap_or(false))
     }
 
     /// All values of a key that the rules name, each once, less the empty one: a refusal of a value
     /// that the injector does not know offers these instead (case 25).
-    pub fn accepted_values(&self, key: &Key) -> Vec<&str> {
+    pub(crate) fn accepted_values(&self, key: &Key) -> Vec<&str> {
         let terms = self.rules.iter().flat_map(|rule| &rule.when);
         let terms = terms.filter(|term| term.key == *key);
         let mut accepted: Vec<&str> = Vec::new();

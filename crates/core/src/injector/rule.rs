@@ -162,7 +162,7 @@ pub struct Term {
 
 impl Term {
     /// Whether the term holds.
-    pub fn holds(&self, values: &KeyValues<'_>) -> bool {
+    pub(crate) fn holds(&self, values: &KeyValues<'_>) -> bool {
         self.test.passes(self.value(values))
     }
 
@@ -218,12 +218,12 @@ pub struct Rule {
 
 impl Rule {
     /// Whether all terms hold.
-    pub fn matches(&self, values: &KeyValues<'_>) -> bool {
+    pub(crate) fn matches(&self, values: &KeyValues<'_>) -> bool {
         self.when.iter().all(|term| term.holds(values))
     }
 
     /// Whether it wants a key of the pod to be there: then it is the pod that asks.
-    pub fn is_asked_by_pod(&self) -> bool {
+    pub(crate) fn is_asked_by_pod(&self) -> bool {
         self.when
             .iter()
             .any(|term| term.key.place.is_on_pod() && term.test.is_positive())

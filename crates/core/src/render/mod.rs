@@ -34,8 +34,8 @@ use crate::injector::{ALWAYS_EXCLUDED, Injectors};
 
 pub use self::object::{client_config, hash, owner};
 pub use crate::names::{
-    ALTERNATIVE, ASKED_FOR, BREAK_GLASS, CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF,
-    OURS, OWNER, POLICIES, REACH_ENTRY, REQUIRED, path,
+    ASKED_FOR, BREAK_GLASS, CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OURS, OWNER,
+    POLICIES, REACH_ENTRY, path,
 };
 
 /// Everything besides the configuration that the rendered objects depend on.

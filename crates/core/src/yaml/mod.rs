@@ -16,7 +16,8 @@ use crate::text::one_line;
 
 pub use self::placed::{List, Placed};
 pub use self::plain::Plain;
-pub use self::wording::{of_json, without_quotes};
+pub use self::wording::of_json;
+pub(crate) use self::wording::without_quotes;
 
 /// Largest input that is looked at, in bytes. Ten thousand Namespaces fit.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -100,7 +101,7 @@ impl<'a> Document<'a> {
     }
 
     /// A problem at a place in the document, found after it was parsed.
-    pub fn error_at(&self, location: Location, problem: impl fmt::Display) -> ParseError {
+    pub(crate) fn error_at(&self, location: Location, problem: impl fmt::Display) -> ParseError {
         ParseError {
             origin: self.origin.to_owned(),
             line: self.lines_before + location.line().max(1),
