@@ -74,6 +74,7 @@ impl<'d> Resolver<'d> {
     ) -> Result<Profile> {
         let options = spec.options.into_iter().flatten();
         self.options = options.map(|(name, on)| (name, on.value.0)).collect();
+        // Rules read both, and come before the rest of the profile is there.
         self.has_instances = spec.instances.is_some();
         (self.at, self.number, self.values_left) = (at, number, MAX_VALUES);
 

@@ -58,7 +58,7 @@ impl Resolver<'_> {
                            holds must depend on an option";
             return self.refuse(spec.when.at, problem);
         }
-        // With copies, readiness is that of one of them: the rule has to say of which.
+        // With copies, readiness is that of one of them: the rule has to say of which (case 31).
         let wants_instance = self.has_instances && spec.then == Outcome::Required;
         match &spec.instance {
             None if wants_instance => {
@@ -159,6 +159,7 @@ impl Resolver<'_> {
                 let problem = format!("found \"{found}\", which no label can have as its value");
                 return self.refuse(at, problem);
             }
+            // Folded, two spellings are one value.
             let same = if fold {
                 text.to_ascii_lowercase()
             } else {

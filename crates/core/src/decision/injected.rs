@@ -32,7 +32,8 @@ impl Flaw<'_> {
     }
 }
 
-/// The sets that apply to a pod with these values, in the order of the profile.
+/// The sets that apply to a pod with these values, in the order of the profile. Vault, for one, leaves only an
+/// init container where the pod asks for that (hashicorp/vault-k8s, case 39).
 pub(crate) fn applicable<'p>(
     profile: &'p Profile,
     values: &KeyValues<'_>,

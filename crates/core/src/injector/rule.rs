@@ -39,7 +39,8 @@ impl Place {
         matches!(self, Self::PodLabel | Self::PodAnnotation)
     }
 
-    /// Labels have a smaller alphabet than annotations, and namespaces can be selected by them.
+    /// Labels have a smaller alphabet than annotations, and namespaces can be selected by them. Injectors
+    /// read one of the two, and users mix them up (cases 24 and 30).
     pub fn is_label(self) -> bool {
         matches!(self, Self::PodLabel | Self::NamespaceLabel)
     }
@@ -90,7 +91,8 @@ pub struct Test {
     pub others: bool,
     /// In the order in which they were written: a refusal offers them so.
     pub values: Vec<String>,
-    /// Compare without ASCII case, as injectors do that fold the value before they look at it.
+    /// Compare without ASCII case, as injectors do that fold the value before they look at it (dapr/kit
+    /// utils/strings.go; open-telemetry/opentelemetry-operator pkg/sidecar).
     pub fold: bool,
 }
 
@@ -194,6 +196,7 @@ pub enum Outcome {
     Required,
     /// It does not.
     NotRequired,
+    // Linkerd skips such pods in silence (linkerd/linkerd2 pkg/inject/report.go, case 25).
     /// The value has no meaning to the injector: the pod is refused, waiting does not help.
     Invalid,
 }
@@ -222,14 +225,16 @@ impl Rule {
         self.when.iter().all(|term| term.holds(values))
     }
 
-    /// Whether it wants a key of the pod to be there: then it is the pod that asks.
+    /// Whether it wants a key of the pod to be there: then it is the pod that asks. A refusal names the pod
+    /// as the one to change, and the rule also counts in the injector's own namespace.
     pub(crate) fn is_asked_by_pod(&self) -> bool {
         self.when
             .iter()
             .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
     }
 
-    /// The copy of the injector that is meant, if the profile has copies.
+    /// The copy of the injector that is meant, if the profile has copies (case 31). The parser has made sure
+    /// that the key is there whenever the rule matches.
     pub fn instance<'a>(&'a self, values: &KeyValues<'a>) -> Option<&'a str> {
         match self.instance.as_ref()? {
             InstanceSource::Constant(name) => Some(name),
@@ -237,7 +242,8 @@ impl Rule {
         }
     }
 
-    /// The warning, with the value that the last term met.
+    /// The warning, with the value that the last term met: rules name the key that they are about last, behind
+    /// those that only say where they apply.
     pub fn warning(&self, values: &KeyValues<'_>) -> Option<Cow<'_, str>> {
         let text = self.warn.as_deref()?;
         if !text.contains("{value}") {

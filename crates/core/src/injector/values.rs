@@ -20,7 +20,7 @@ impl Slot {
 pub struct PodValues<'a>(pub(super) Vec<Option<Cow<'a, str>>>);
 
 impl<'a> PodValues<'a> {
-    /// Sets a value. A later one wins, as in a JSON object.
+    /// Sets a value. A later one wins, as with the API server's decoder: a JSON object may repeat a key.
     pub(crate) fn set(&mut self, slot: Slot, value: Cow<'a, str>) {
         if let Some(own) = self.0.get_mut(slot.index()) {
             *own = Some(value);
