@@ -94,8 +94,8 @@ impl Expr {
     }
 
     /// The namespace has one of these names.
-    pub(crate) fn namespace<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
-        let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    pub(crate) fn namespace<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        let mut names: Vec<String> = names.into_iter().map(N::into).collect();
         names.sort_unstable();
         names.dedup();
         if names.is_empty() {
@@ -103,6 +103,14 @@ impl Expr {
         } else {
             Self::Namespace(names)
         }
+    }
+
+    /// The pod holds a sidecar of this name, plain or native, with none of these images.
+    pub(crate) fn sidecar(name: &ContainerName, not_image: &[String]) -> Self {
+        Self::Container(Container::Sidecar {
+            name: name.clone(),
+            not_image: not_image.to_vec(),
+        })
     }
 
     /// How many tests there are in it.

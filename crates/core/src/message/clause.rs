@@ -24,8 +24,9 @@ pub(super) fn reasons(rule: &Rule) -> (Vec<&Term>, bool) {
             terms.push(term);
         }
     }
-    let on_pod = |term: &&Term| term.key.place.is_on_pod();
-    let is_mixed = terms.iter().any(on_pod) && !terms.iter().all(|term| on_pod(&term));
+    let mut on_pod = terms.iter().map(|term| term.key.place.is_on_pod());
+    let first = on_pod.next();
+    let is_mixed = on_pod.any(|one| Some(one) != first);
     (terms, is_mixed)
 }
 

@@ -4,8 +4,8 @@
 //! installed nor what other injectors say, so that the policy's sentence ends with the namespace that the
 //! profile names. Each is one line: the API server drops messages with a line break or of more than 5 KiB.
 
+use crate::condition::Expr;
 use crate::condition::cel::{self, Scope, text};
-use crate::condition::{Container, Expr};
 use crate::injector::Injector;
 use crate::injector::profile::{ContainerName, InjectedSet, Profile};
 use crate::injector::rule::{Place, Rule, Term};
@@ -243,10 +243,8 @@ impl Set<'_> {
 
     /// A container by the name of the sidecar runs, with an image that is none of these.
     fn runs(&self, not_image: &[String]) -> Option<Expr> {
-        Some(Expr::Container(Container::Sidecar {
-            name: self.set.sidecar.clone()?,
-            not_image: not_image.to_vec(),
-        }))
+        let name = self.set.sidecar.as_ref()?;
+        Some(Expr::sidecar(name, not_image))
     }
 
     /// Those of these containers that have the name of the sidecar.

@@ -142,16 +142,11 @@ pub(super) fn wanted_expr(injector: &Injector) -> Expr {
     let mut choice = Choice::default();
     choice.add(vec![chain]);
     let profile = &injector.profile;
-    let except = profile.namespaces.except.iter().map(String::as_str);
-    let never = except.chain([profile.service.namespace.as_str()]);
-    let only = profile.namespaces.only.iter();
-    let scope = only.map(|names| Expr::namespace(names.iter().map(String::as_str)));
+    let except = profile.namespaces.except.iter();
+    let never = Expr::namespace(except.chain([&profile.service.namespace]));
+    let scope = profile.namespaces.only.iter().map(Expr::namespace);
     let asks = choice.expr(&coverage::samples_of(rules().flat_map(annotation_terms)));
-    Expr::all(
-        [asks, Expr::namespace(never).not()]
-            .into_iter()
-            .chain(scope),
-    )
+    Expr::all([asks, never.not()].into_iter().chain(scope))
 }
 
 /// `(wanted) != (there)` for each label, joined: whether labels and annotations disagree.

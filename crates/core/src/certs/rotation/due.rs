@@ -24,7 +24,7 @@ impl Life {
         Self::new(leaf.not_before, leaf.not_after)
     }
 
-    fn new(not_before: Timestamp, end: Timestamp) -> Self {
+    pub(super) fn new(not_before: Timestamp, end: Timestamp) -> Self {
         let issued = later(not_before, BACKDATED).min(end);
         Self { issued, end }
     }
