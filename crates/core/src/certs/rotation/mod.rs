@@ -312,15 +312,18 @@ fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(W
     let why = renewal(leaf.not_before, leaf.not_after, now);
     let is_by_other = leaf.issuer != ca.current && matches!(why, None | Some(Why::Due));
     let why = if is_by_other { Why::OtherCa } else { why? };
-    Some((why, Life::of_leaf(leaf).is_ending(now)))
+    Some((
+        why,
+        Life::new(leaf.not_before, leaf.not_after).is_ending(now),
+    ))
 }
 
 fn rest_until(observed: &Observed, ca: &HeldCa, bundle: &[Ca]) -> Timestamp {
     let ends = bundle.iter().map(|ca| ca.not_after);
     let leaf = match &observed.leaf {
-        Held::Good(leaf) => Some(Life::of_leaf(leaf).due()),
+        Held::Good(leaf) => Some(Life::new(leaf.not_before, leaf.not_after).due()),
         Held::Missing | Held::Unusable(_) => None,
     };
-    let ca = Life::of_ca(&ca.current).due();
+    let ca = Life::new(ca.current.not_before, ca.current.not_after).due();
     ends.chain(leaf).fold(ca, Timestamp::min)
 }
