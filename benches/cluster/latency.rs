@@ -108,7 +108,7 @@ async fn create_one(client: &Client) -> Result<bool> {
     Ok(created.pod.is_ok())
 }
 
-/// Creates until the API server asks those that it is to ask, and nobody else of ours.
+/// Creates until the API server asks those that it is to ask, and no other webhook of ours.
 async fn warm_up(client: &Client, form: Form) -> Result<()> {
     let begin = Instant::now();
     loop {

@@ -11,7 +11,7 @@ use super::meshgate::{Meshgate, Usage};
 use super::plane::Plane;
 use super::pods::{self, Created, MESHED, Storing};
 
-/// Creates that may be on their way at once. Whoever wants more has to wait.
+/// Creates that may be on their way at once. A caller that wants more has to wait.
 const AT_ONCE: usize = 64;
 
 /// What came of it.

@@ -84,7 +84,7 @@ async fn run(meshgate: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is done now, for whoever waits.
+/// What is done now, for a person who waits.
 fn say(text: &str) {
     eprintln!("bench-cluster: {text}");
 }

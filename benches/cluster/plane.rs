@@ -1,5 +1,5 @@
 //! The lab as a child process (see `tests/lab/supervisor`), with the stand-in for Linkerd's
-//! injector: etcd and the API server alone, as nobody else is to take part in what is measured.
+//! injector: etcd and the API server alone, as no other program may take part in what is measured.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Result;
 use super::plane::Plane;
 
-/// Namespaces: one whose pods require the injector, one that is nobody's business.
+/// Namespaces: one whose pods require the injector, one whose pods require nothing.
 pub(super) const MESHED: &str = "meshed";
 pub(super) const PLAIN: &str = "plain";
 

@@ -8,7 +8,7 @@ use super::Result;
 use super::plane::Plane;
 use super::pods::{self, MESHED, Storing};
 
-/// Pause of whoever tries again and again.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(2);
 /// A refusal that does not come within this time will not.
 const PATIENCE: Duration = Duration::from_secs(10);

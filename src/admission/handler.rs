@@ -9,12 +9,13 @@ use axum::extract::Request as HttpRequest;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::namespace_lookup::LookupError;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
+use crate::lifecycle::wall_clock;
 use crate::metrics::{DecisionLabels, Hook};
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::decision::requirement::RuleMatch;
@@ -214,14 +215,6 @@ fn judge<'a>(
         return check::decide(pod, &requirement, readiness);
     }
     gate::decide(pod, &requirement, readiness)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge where the view, which is pure, gets the time from"
-)]
-fn wall_clock() -> Timestamp {
-    Timestamp::now()
 }
 
 impl Answer {

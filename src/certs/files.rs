@@ -1,7 +1,7 @@
 //! A serving pair in two files, read as one.
 
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fs, io};
 
 use jiff::Timestamp;
 
@@ -14,12 +14,8 @@ pub struct PairFiles {
     pub key: PathBuf,
 }
 
-/// What the files held at one moment.
-#[derive(PartialEq, Eq)]
-pub(super) struct Content {
-    cert: Vec<u8>,
-    key: Vec<u8>,
-}
+/// What the files held at one moment: certificate and key.
+pub(super) type Content = (Vec<u8>, Vec<u8>);
 
 /// Why the files cannot be served with.
 #[derive(Debug, thiserror::Error)]
@@ -43,28 +39,18 @@ impl PairFiles {
     }
 
     pub(super) fn read(&self) -> Result<Content, FilesError> {
-        Ok(Content {
-            cert: read(&self.cert)?,
-            key: read(&self.key)?,
-        })
+        Ok((read(&self.cert)?, read(&self.key)?))
     }
 
     pub(super) fn parse(
         &self,
-        content: &Content,
+        (cert, key): &Content,
         now: Timestamp,
     ) -> Result<ServingPair, FilesError> {
-        ServingPair::from_pem(&content.cert, &content.key, now).map_err(|source| FilesError::Pair {
+        ServingPair::from_pem(cert, key, now).map_err(|source| FilesError::Pair {
             files: self.clone(),
             source: Box::new(source),
         })
-    }
-}
-
-/// Without the key.
-impl fmt::Debug for Content {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Content").finish_non_exhaustive()
     }
 }
 

@@ -2,16 +2,18 @@
 //!
 //! Owns how our own certificates look. It must not know where they are kept.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
 use super::rotation::BACKDATED;
+
+/// Common name of serving certificates, for people only.
+const LEAF_NAME: &str = "meshgate";
 
 /// A certificate that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -22,19 +24,6 @@ pub struct IssueError(#[from] rcgen::Error);
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     cert_pem: String,
-}
-
-/// What is wanted of a serving certificate.
-#[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// The common name, for people only.
-    pub name: &'a str,
-    /// DNS names it is valid for.
-    pub dns_names: &'a [String],
-    /// Addresses it is valid for.
-    pub addresses: &'a [IpAddr],
-    /// How long it is valid from now on.
-    pub lifetime: Duration,
 }
 
 /// A certificate and its key, both PEM.
@@ -52,8 +41,7 @@ impl Authority {
     ///
     /// When `name` cannot stand in a certificate, or no key can be made.
     pub fn new(name: &str, lifetime: Duration, now: Timestamp) -> Result<Self, IssueError> {
-        let mut params = validity(lifetime, now);
-        params.distinguished_name = common_name(name);
+        let mut params = params(name, &[], lifetime, now)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
@@ -85,20 +73,18 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// Makes a serving certificate with an ECDSA P-256 key of its own.
+    /// Makes a serving certificate for these DNS names and addresses, with an ECDSA P-256 key of its own.
     ///
     /// # Errors
     ///
     /// When a name cannot stand in a certificate, or no key can be made.
-    pub fn issue(&self, request: &Request<'_>, now: Timestamp) -> Result<Issued, IssueError> {
-        let mut params = validity(request.lifetime, now);
-        params.distinguished_name = common_name(request.name);
-        for name in request.dns_names {
-            let name = SanType::DnsName(name.as_str().try_into()?);
-            params.subject_alt_names.push(name);
-        }
-        let addresses = request.addresses.iter().copied().map(SanType::IpAddress);
-        params.subject_alt_names.extend(addresses);
+    pub fn issue(
+        &self,
+        names: &[String],
+        lifetime: Duration,
+        now: Timestamp,
+    ) -> Result<Issued, IssueError> {
+        let mut params = params(LEAF_NAME, names, lifetime, now)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
@@ -111,58 +97,23 @@ impl Authority {
     }
 }
 
-fn validity(lifetime: Duration, now: Timestamp) -> CertificateParams {
-    let mut params = CertificateParams::default();
+fn params(
+    name: &str,
+    names: &[String],
+    lifetime: Duration,
+    now: Timestamp,
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
     // A clock before 1970 gives certificates from 1970 on: wrong, but then so is all of TLS.
     let since_epoch = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + since_epoch.saturating_sub(BACKDATED);
     params.not_after = epoch + since_epoch + lifetime;
-    params
-}
-
-fn common_name(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
+    Ok(params)
 }
 
 #[cfg(test)]
-mod tests {
-    use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
-
-    use super::*;
-    use crate::certs::pair::ServingPair;
-
-    #[test]
-    fn a_leaf_has_the_names_given_and_begins_an_hour_ago() {
-        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-        let day = Duration::from_secs(86_400);
-        let authority = Authority::new("test CA", day * 10, now).unwrap();
-        let request = Request {
-            name: "meshgate",
-            dns_names: &["meshgate.mesh.svc".to_owned()],
-            addresses: &["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()],
-            lifetime: day,
-        };
-        let issued = authority.issue(&request, now).unwrap();
-        let pair =
-            ServingPair::from_pem(issued.cert_pem.as_bytes(), issued.key_pem.as_bytes(), now)
-                .unwrap();
-        assert_eq!(pair.not_before().to_string(), "2026-03-01T11:00:00Z");
-        assert_eq!(pair.not_after().to_string(), "2026-03-02T12:00:00Z");
-        assert_eq!(pair.subject(), "CN=meshgate");
-
-        let (_, leaf) = X509Certificate::from_der(&pair.chain()[0]).unwrap();
-        assert_eq!(leaf.issuer().to_string(), "CN=test CA");
-        let names = leaf.subject_alternative_name().unwrap().unwrap();
-        assert_eq!(
-            names.value.general_names,
-            [
-                GeneralName::DNSName("meshgate.mesh.svc"),
-                GeneralName::IPAddress(&[127, 0, 0, 1]),
-                GeneralName::IPAddress(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
-            ]
-        );
-    }
-}
+#[path = "issue_tests.rs"]
+mod tests;

@@ -1,6 +1,5 @@
 //! The pair that is served, which can be swapped under rustls.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -14,7 +13,7 @@ use super::pair::ServingPair;
 /// Every handshake takes the pair that is live when it begins; open connections keep theirs. Swapping
 /// needs no lock and no restart. Before there is a pair, handshakes are refused at once with an alert:
 /// the caller may reach another replica.
-#[derive(Clone)]
+#[derive(Clone, Debug, Default)]
 pub struct LivePair(Arc<ArcSwapOption<ServingPair>>);
 
 impl LivePair {
@@ -22,12 +21,6 @@ impl LivePair {
     #[must_use]
     pub fn new(pair: ServingPair) -> Self {
         Self(Arc::new(ArcSwapOption::from_pointee(pair)))
-    }
-
-    /// Begins with none.
-    #[must_use]
-    pub fn empty() -> Self {
-        Self(Arc::new(ArcSwapOption::empty()))
     }
 
     /// Serves with `pair` from the next handshake on.
@@ -39,12 +32,6 @@ impl LivePair {
     #[must_use]
     pub fn current(&self) -> Option<Arc<ServingPair>> {
         self.0.load_full()
-    }
-}
-
-impl fmt::Debug for LivePair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.load().fmt(f)
     }
 }
 

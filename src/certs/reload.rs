@@ -4,7 +4,6 @@
 //! for everything that renews certificates: tools that write in place, that rename, and the way
 //! Kubernetes swaps a mounted Secret, a link to a folder.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,29 +17,21 @@ use crate::telemetry::with_causes;
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The two files of a pair, and what was in them when they were last looked at.
-#[derive(Debug)]
 pub struct Follower {
     files: PairFiles,
-    seen: Seen,
+    /// The last generation of the files, or why they cannot be read: each is used, or refused, once.
+    seen: Option<Result<Content, String>>,
     /// The pair that was seen last is whole but not valid yet.
     too_early: bool,
 }
 
-/// The last generation of the files, so that each is used, or refused, once.
-#[derive(Debug, PartialEq, Eq)]
-enum Seen {
-    Nothing,
-    Unreadable(String),
-    Content(Content),
-}
-
 impl Follower {
-    /// Follows these two files; the first look counts their present content as new.
+    /// Follows these files; the first look counts their present content as new.
     #[must_use]
-    pub fn new(cert: PathBuf, key: PathBuf) -> Self {
+    pub fn new(files: PairFiles) -> Self {
         Self {
-            files: PairFiles { cert, key },
-            seen: Seen::Nothing,
+            files,
+            seen: None,
             too_early: false,
         }
     }
@@ -57,13 +48,13 @@ impl Follower {
             Ok(content) => content,
             Err(error) => {
                 self.too_early = false;
-                let news = self.remember(Seen::Unreadable(error.to_string()));
+                let news = self.remember(Err(error.to_string()));
                 return if news { Err(error) } else { Ok(None) };
             }
         };
         let pair = self.files.parse(&content, now);
         let was_too_early = std::mem::replace(&mut self.too_early, is_too_early(&pair));
-        if self.remember(Seen::Content(content)) || was_too_early && !self.too_early {
+        if self.remember(Ok(content)) || was_too_early && !self.too_early {
             pair.map(Some)
         } else {
             Ok(None)
@@ -99,10 +90,10 @@ impl Follower {
     }
 
     /// Whether this differs from what was seen last.
-    fn remember(&mut self, now: Seen) -> bool {
-        let news = self.seen != now;
-        self.seen = now;
-        news
+    fn remember(&mut self, now: Result<Content, String>) -> bool {
+        let is_news = self.seen.as_ref() != Some(&now);
+        self.seen = Some(now);
+        is_news
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
-use crate::certs::issue::{Authority, Issued, Request};
+use crate::certs::issue::{Authority, Issued};
 
 fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
@@ -15,13 +15,7 @@ fn now() -> Timestamp {
 fn issued() -> Issued {
     let day = Duration::from_secs(86_400);
     let authority = Authority::new("test CA", day, now()).unwrap();
-    let request = Request {
-        name: "leaf",
-        dns_names: &[],
-        addresses: &[],
-        lifetime: day,
-    };
-    authority.issue(&request, now()).unwrap()
+    authority.issue(&[], day, now()).unwrap()
 }
 
 fn put(dir: &Path, issued: &Issued) {
@@ -31,7 +25,10 @@ fn put(dir: &Path, issued: &Issued) {
 }
 
 fn follow(dir: &Path) -> Follower {
-    Follower::new(dir.join("tls.crt"), dir.join("tls.key"))
+    Follower::new(PairFiles {
+        cert: dir.join("tls.crt"),
+        key: dir.join("tls.key"),
+    })
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! judged. Pure; knows nothing of how a Secret is got.
 
 use jiff::Timestamp;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::bundle::{self, Ca, distinct};
 use super::issue::Authority;
-use super::pair::{ServingPair, read_chain};
+use super::pair::ServingPair;
 use super::rotation::{Held, HeldCa, HeldLeaf};
 use super::verify::verifying;
 
@@ -83,24 +83,20 @@ fn there<'v>(key: &str, value: Option<&'v [u8]>) -> Result<&'v [u8], String> {
 
 /// What the CA's Secret holds.
 pub fn ca(content: Option<&Content>) -> Held<HeldCa> {
-    match content {
+    held(content.map(good_ca))
+}
+
+fn held<T>(read: Option<Result<T, String>>) -> Held<T> {
+    match read {
         None => Held::Missing,
-        Some(content) => match good_ca(content) {
-            Ok(ca) => Held::Good(ca),
-            Err(why) => Held::Unusable(why),
-        },
+        Some(Ok(good)) => Held::Good(good),
+        Some(Err(why)) => Held::Unusable(why),
     }
 }
 
 fn good_ca(content: &Content) -> Result<HeldCa, String> {
-    let (cert, key) = content.pair()?;
-    let read = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
-    let first = read.into_iter().next();
-    let current = first.ok_or_else(|| format!("{CERT} cannot be read: expected a CA"))?;
-    // Whether it is valid now is for the rotation to say.
-    ServingPair::from_pem(cert, key, current.not_after)
-        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
-    if !is_authority(cert) {
+    let (pair, current) = pair(content)?;
+    if !is_authority(&pair) {
         return Err(format!(
             "{CERT} is no CA: expected a certificate that may sign others"
         ));
@@ -112,9 +108,23 @@ fn good_ca(content: &Content) -> Result<HeldCa, String> {
     })
 }
 
-fn is_authority(cert: &[u8]) -> bool {
-    let chain = read_chain(cert).unwrap_or_default();
-    let parsed = chain.first().map(|der| X509Certificate::from_der(der));
+/// Certificate and key as a pair, and the first certificate once more. Whether it is valid now is for the
+/// rotation to say.
+fn pair(content: &Content) -> Result<(ServingPair, Ca), String> {
+    let (cert, key) = content.pair()?;
+    let chain = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
+    let first = chain.into_iter().next();
+    let first = first.ok_or_else(|| format!("{CERT} cannot be read"))?;
+    let pair = ServingPair::from_pem(cert, key, first.not_after)
+        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
+    Ok((pair, first))
+}
+
+fn is_authority(pair: &ServingPair) -> bool {
+    let parsed = pair
+        .chain()
+        .first()
+        .map(|der| X509Certificate::from_der(der));
     let Some(Ok((_, cert))) = parsed else {
         return false;
     };
@@ -134,13 +144,7 @@ pub fn leaf(
     known: &[Ca],
     now: Timestamp,
 ) -> Held<HeldLeaf> {
-    match content {
-        None => Held::Missing,
-        Some(content) => match good_leaf(content, names, known, now) {
-            Ok(leaf) => Held::Good(leaf),
-            Err(why) => Held::Unusable(why),
-        },
-    }
+    held(content.map(|content| good_leaf(content, names, known, now)))
 }
 
 fn good_leaf(
@@ -149,15 +153,9 @@ fn good_leaf(
     known: &[Ca],
     now: Timestamp,
 ) -> Result<HeldLeaf, String> {
-    let (cert, key) = content.pair()?;
-    let first = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
-    let own = first
-        .first()
-        .ok_or_else(|| format!("{CERT} cannot be read"))?;
+    let (pair, own) = pair(content)?;
     let at = now.min(own.not_after).max(own.not_before);
-    let pair =
-        ServingPair::from_pem(cert, key, at).map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
-    if let Some(name) = names.iter().find(|name| !has_name(&pair, name)) {
+    if let Some(name) = names.iter().find(|name| !pair.is_for(name)) {
         return Err(format!("{CERT} does not name {name}"));
     }
     let own = content.bundle();
@@ -174,94 +172,6 @@ fn good_leaf(
     })
 }
 
-fn has_name(pair: &ServingPair, wanted: &str) -> bool {
-    let leaf = pair.chain().first();
-    let Some(Ok((_, leaf))) = leaf.map(|der| X509Certificate::from_der(der)) else {
-        return false;
-    };
-    let Ok(Some(names)) = leaf.subject_alternative_name() else {
-        return false;
-    };
-    let mut names = names.value.general_names.iter();
-    names
-        .any(|name| matches!(name, GeneralName::DNSName(name) if name.eq_ignore_ascii_case(wanted)))
-}
-
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::certs::issue::{Issued, Request};
-
-    const DAY: Duration = Duration::from_secs(86_400);
-
-    fn now() -> Timestamp {
-        "2026-03-01T12:00:00Z".parse().unwrap()
-    }
-
-    fn issued(authority: &Authority) -> Issued {
-        let request = Request {
-            name: "meshgate",
-            dns_names: &["a.test".to_owned()],
-            addresses: &[],
-            lifetime: DAY,
-        };
-        authority.issue(&request, now()).unwrap()
-    }
-
-    fn content(cert: &str, key: &str, cas: &str) -> Content {
-        let bytes = |text: &str| Some(text.as_bytes().to_vec());
-        Content {
-            cert: bytes(cert),
-            key: bytes(key),
-            cas: bytes(cas),
-        }
-    }
-
-    #[test]
-    fn a_leaf_of_somebody_with_their_ca_beside_it_is_theirs() {
-        let theirs = Authority::new("theirs", DAY * 9, now()).unwrap();
-        let leaf = issued(&theirs);
-        let content = content(&leaf.cert_pem, &leaf.key_pem, &theirs.cert_pem());
-        let held = super::leaf(Some(&content), &["a.test".to_owned()], &[], now());
-        let Held::Good(leaf) = held else {
-            panic!("{held:?}");
-        };
-        assert_eq!(leaf.bundle, [leaf.issuer]);
-    }
-
-    #[test]
-    fn an_authority_that_was_kept_issues_what_its_certificate_verifies() {
-        let made = Authority::new("CA", DAY * 9, now()).unwrap();
-        let content = content(&made.cert_pem(), &made.key_pem(), &made.cert_pem());
-        let Held::Good(held) = ca(Some(&content)) else {
-            panic!("not good");
-        };
-        assert_eq!(held.bundle, std::slice::from_ref(&held.current));
-        let leaf = issued(&content.authority().unwrap());
-        let chain = read_chain(leaf.cert_pem.as_bytes()).unwrap();
-        assert_eq!(verifying(&chain, &held.bundle, now()).len(), 1);
-    }
-
-    #[test]
-    fn what_is_no_ca_is_said_to_be_none() {
-        let made = Authority::new("CA", DAY, now()).unwrap();
-        let leaf = issued(&made);
-        let why = |cert: &str, key: &str| match ca(Some(&content(cert, key, ""))) {
-            Held::Unusable(why) => why,
-            Held::Missing | Held::Good(_) => panic!("usable"),
-        };
-        let said = why(&leaf.cert_pem, &leaf.key_pem);
-        assert!(said.contains("tls.crt is no CA"), "{said}");
-        let said = why(&made.cert_pem(), &leaf.key_pem);
-        assert!(said.contains("does not belong"), "{said}");
-        assert!(why("", "x").contains("tls.crt is empty"));
-        assert_eq!(ca(None), Held::Missing);
-        let empty = Content::default();
-        let Held::Unusable(why) = ca(Some(&empty)) else {
-            panic!("usable");
-        };
-        assert!(why.contains("tls.crt is missing"));
-    }
-}
+#[path = "secret_data_tests.rs"]
+mod tests;

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::certs::bundle::{MOST, covers, pem, read};
-use crate::certs::issue::{Authority, Issued, Request};
-use crate::certs::pair::read_chain;
+use crate::certs::issue::{Authority, Issued};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -16,20 +15,20 @@ fn now() -> Timestamp {
 }
 
 fn issue(authority: &Authority) -> Issued {
-    let request = Request {
-        name: "meshgate",
-        dns_names: &["a.test".to_owned()],
-        addresses: &[],
-        lifetime: DAY,
-    };
-    authority.issue(&request, now()).unwrap()
+    authority.issue(&["a.test".to_owned()], DAY, now()).unwrap()
+}
+
+fn chain_of(pem: &str) -> Vec<CertificateDer<'static>> {
+    let chain = read(pem.as_bytes()).unwrap();
+    let der = |one: &Ca| CertificateDer::from(one.der.clone());
+    chain.iter().map(der).collect()
 }
 
 #[test]
 fn only_the_cas_that_signed_it_and_are_valid_verify_a_leaf() {
     // The same name twice: it is the key that counts.
     let [one, other] = [1, 2].map(|_| Authority::new("CA", DAY * 2, now()).unwrap());
-    let chain = read_chain(issue(&one).cert_pem.as_bytes()).unwrap();
+    let chain = chain_of(&issue(&one).cert_pem);
     let text = one.cert_pem() + &other.cert_pem() + &one.cert_pem();
     let bundle = read(text.as_bytes()).unwrap();
     assert_eq!(bundle.len(), 2);
@@ -39,7 +38,7 @@ fn only_the_cas_that_signed_it_and_are_valid_verify_a_leaf() {
         assert!(verifying(&chain, &bundle, at(never)).is_empty());
     }
     // A self-signed certificate is its own CA.
-    let own = read_chain(one.cert_pem().as_bytes()).unwrap();
+    let own = chain_of(&one.cert_pem());
     assert_eq!(verifying(&own, &bundle, now()), [&bundle[0]]);
 }
 

@@ -4,13 +4,13 @@
 //!
 //! - `runner`: runs the controllers while this process leads.
 //! - [`registration`]: the webhook configurations and policies by which the API server calls meshgate.
-//! - [`namespaces`]: the labels of namespaces that mirror their annotations.
+//! - `namespaces`: the labels of namespaces that mirror their annotations.
 //! - [`certificates`]: the Secrets of the CA and the serving certificate, what callers have to trust, and
 //!   how a replica follows its Secret.
 
 pub mod args;
 pub mod certificates;
-pub mod namespaces;
+mod namespaces;
 pub mod registration;
 mod runner;
 pub mod trust;
@@ -55,7 +55,7 @@ pub struct Context {
 }
 
 /// The form of the registration.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Form {
     /// How the API server calls meshgate, and where meshgate is installed.
     pub settings: Settings,

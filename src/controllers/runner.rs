@@ -1,25 +1,17 @@
-//! Runs the controllers while this process leads. A new term begins with new state.
+//! Runs the controllers while this process leads. A new term begins with new state: what a controller knew
+//! of the cluster is void, since another process may have written.
 
 use std::sync::Arc;
 
+use futures::future::{join_all, select_all};
 use kube::Client;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::leader::{Claim, Fenced};
 use crate::lifecycle::Tasks;
 
 use super::{ALL, Context, Run, registration};
-
-/// One time of leading. What it knows of the cluster is void afterwards: another process may have
-/// written.
-#[derive(Clone)]
-struct Term {
-    context: Arc<Context>,
-    over: CancellationToken,
-}
-
-type Terms = watch::Receiver<Option<Term>>;
 
 /// A client, and the claim without which it writes nothing.
 pub struct Writer {
@@ -32,41 +24,33 @@ pub struct Writer {
 /// a meshgate that stops must not open the gate. The returned token is cancelled when all have ended
 /// and no longer need the claim.
 pub fn start(
-    Writer { client, claim }: Writer,
+    Writer { client, mut claim }: Writer,
     make: impl Fn(Fenced) -> Context + Send + Sync + 'static,
     tasks: &Tasks,
     stop: &CancellationToken,
 ) -> CancellationToken {
     let ended = CancellationToken::new();
-    let running = Arc::new(ended.clone().drop_guard());
-    let (sender, terms) = watch::channel(None);
-    for (name, run) in ALL {
-        let follow = follow(run, terms.clone(), stop.clone());
-        let running = Arc::clone(&running);
-        tasks.spawn(name, async move {
-            follow.await;
-            drop(running);
-        });
-    }
-    let stop = stop.clone();
-    tasks.spawn("terms", async move {
-        let mut claim = claim;
+    let (running, stop) = (ended.clone().drop_guard(), stop.clone());
+    tasks.spawn("controllers", async move {
         while let Some(term) = stop.run_until_cancelled(claim.held()).await {
             let context = make(Fenced::new(client.clone(), claim.clone(), term));
-            let over = stop.child_token();
-            let context = Arc::new(context);
-            let new = Term {
-                context: Arc::clone(&context),
-                over: over.clone(),
+            let (context, over) = (Arc::new(context), stop.child_token());
+            let lost = async {
+                claim.lost(term).await;
+                over.cancel();
+                // What ends now has been told to.
+                std::future::pending().await
             };
-            sender.send_replace(Some(new));
-            if stop.run_until_cancelled(claim.lost(term)).await.is_none() {
+            tokio::select! {
+                () = run_all(&context, &over) => {}
+                () = lost => {}
+            }
+            if stop.is_cancelled() || !over.is_cancelled() {
                 return;
             }
-            over.cancel();
-            sender.send_replace(None);
             context.is_over();
         }
+        drop(running);
         // A registration without meshgate's namespace is deleted without a claim: a second process that
         // does it too finds it gone.
         let client = Fenced::new(client, Claim::always(), 0);
@@ -75,26 +59,14 @@ pub fn start(
     ended
 }
 
-/// Runs one controller in each term.
-async fn follow(run: Run, mut terms: Terms, stop: CancellationToken) {
-    loop {
-        let next = async {
-            match terms.changed().await {
-                Ok(()) => terms.borrow_and_update().clone(),
-                // The task that begins terms has ended: so does the program.
-                Err(_) => std::future::pending().await,
-            }
-        };
-        let Some(next) = stop.run_until_cancelled(next).await else {
-            return;
-        };
-        let Some(Term { context, over }) = next else {
-            continue;
-        };
-        run(context, over.clone()).await;
-        if !over.is_cancelled() {
-            // It has ended by itself: `Tasks` brings the program down.
-            return;
-        }
+/// Runs all controllers until the term is over; or until one ends by itself, so that the program goes down.
+async fn run_all(context: &Arc<Context>, over: &CancellationToken) {
+    let run = |(name, run): (&'static str, Run)| {
+        let span = tracing::debug_span!("controller", controller = name);
+        run(Arc::clone(context), over.clone()).instrument(span)
+    };
+    let (_, _, others) = select_all(ALL.map(run).map(Box::pin)).await;
+    if over.is_cancelled() {
+        join_all(others).await;
     }
 }

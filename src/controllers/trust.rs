@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use meshgate_core::render::Settings;
-
 /// By what a caller verifies meshgate's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
@@ -11,15 +9,6 @@ pub enum Trust {
     Bundle(String),
     /// The trust store of the API server's own system: a public CA.
     System,
-}
-
-impl Trust {
-    pub fn enter(&self, settings: &mut Settings) {
-        settings.ca_bundle = match self {
-            Self::Bundle(pem) => Some(pem.clone()),
-            Self::System => None,
-        };
-    }
 }
 
 /// Whether two client configurations of webhooks call the same address: the Service, or host and port.

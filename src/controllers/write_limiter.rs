@@ -4,12 +4,15 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::kube_api::backoff::Backoff;
+use backon::ExponentialBuilder;
+
+use crate::kube_api::backoff::{Pauses, doubling, short_first};
 use crate::kube_api::kind::Id;
 
 /// Writes in a row without a pause: the start alone takes four.
-const FREE: u32 = 6;
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+const FREE: usize = 6;
+/// After these, when another client keeps undoing them.
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_secs(1), Duration::from_secs(60));
 /// After this long without a write, writes count from zero again.
 const PEACE: Duration = Duration::from_secs(120);
 
@@ -20,8 +23,10 @@ pub(super) struct WriteLimiter {
 
 #[derive(Debug)]
 struct Burst {
-    writes: u32,
     last: Instant,
+    pauses: Pauses,
+    /// The next write waits until then.
+    until: Instant,
     told: bool,
 }
 
@@ -38,69 +43,29 @@ pub(super) enum Turn {
 
 impl WriteLimiter {
     pub(super) fn turn(&mut self, id: &Id, now: Instant) -> Turn {
-        let Some(burst) = self.objects.get_mut(id) else {
-            return Turn::Now;
-        };
-        let Some(beyond) = burst.writes.checked_sub(FREE) else {
-            return Turn::Now;
-        };
-        let until = burst.last + BACKOFF.pause(beyond + 1);
-        if now >= until {
-            return Turn::Now;
+        match self.objects.get_mut(id) {
+            Some(burst) if now < burst.until => Turn::Wait {
+                until: burst.until,
+                first: !std::mem::replace(&mut burst.told, true),
+            },
+            _ => Turn::Now,
         }
-        let first = !std::mem::replace(&mut burst.told, true);
-        Turn::Wait { until, first }
     }
 
     pub(super) fn wrote(&mut self, id: &Id, now: Instant) {
         self.objects
             .retain(|_, burst| now.duration_since(burst.last) < PEACE);
-        let burst = self.objects.entry(id.clone()).or_insert(Burst {
-            writes: 0,
+        let burst = self.objects.entry(id.clone()).or_insert_with(|| Burst {
             last: now,
+            pauses: short_first(FREE - 1, Duration::ZERO, BACKOFF),
+            until: now,
             told: false,
         });
-        burst.writes += 1;
         burst.last = now;
+        burst.until = now + burst.pauses.next().unwrap_or(PEACE);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kube_api::kind::Kind;
-
-    #[test]
-    fn a_fight_is_slowed_down_and_told_once_and_forgotten() {
-        let id = |name| Id::new(Kind::MutatingWebhooks, name);
-        let (ours, other) = (id("a"), id("b"));
-        let mut limiter = WriteLimiter::default();
-        let mut now = Instant::now();
-        let mut writes = 0;
-        let mut told = 0;
-        let start = now;
-        // Another client changes it back every 50 ms for ten minutes.
-        while now - start < Duration::from_secs(600) {
-            match limiter.turn(&ours, now) {
-                Turn::Now => {
-                    limiter.wrote(&ours, now);
-                    writes += 1;
-                }
-                Turn::Wait { until, first } => {
-                    assert!(until - now <= Duration::from_secs(60));
-                    told += u32::from(first);
-                }
-            }
-            assert_eq!(limiter.turn(&other, now), Turn::Now);
-            now += Duration::from_millis(50);
-        }
-        assert_eq!(told, 1);
-        // Six at once, six doublings to a minute, then one a minute.
-        assert!((18..=24).contains(&writes), "{writes}");
-        now += PEACE;
-        limiter.wrote(&other, now);
-        assert_eq!(limiter.turn(&ours, now), Turn::Now);
-        limiter.wrote(&ours, now);
-        assert_eq!(limiter.turn(&ours, now), Turn::Now);
-    }
-}
+#[path = "write_limiter_tests.rs"]
+mod tests;

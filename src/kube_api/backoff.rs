@@ -1,24 +1,24 @@
-//! Pauses between tries. Pure.
+//! Pauses between tries.
 
+use std::iter::{Chain, RepeatN, repeat_n};
 use std::time::Duration;
 
-/// Each pause is twice as long as the one before, up to the longest.
-#[derive(Debug, Clone, Copy)]
-pub struct Backoff {
-    first: Duration,
-    longest: Duration,
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+/// Each pause is twice as long as the one before, up to the longest; for ever.
+pub const fn doubling(first: Duration, longest: Duration) -> ExponentialBuilder {
+    ExponentialBuilder::new()
+        .with_min_delay(first)
+        .with_max_delay(longest)
+        .without_max_times()
 }
 
-impl Backoff {
-    pub const fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest }
-    }
+/// See [`short_first`].
+pub type Pauses = Chain<RepeatN<Duration>, ExponentialBackoff>;
 
-    /// The pause after so many failures in a row, of which the first is 1.
-    pub fn pause(self, failures: u32) -> Duration {
-        let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
-        self.first.saturating_mul(factor).min(self.longest)
-    }
+/// So many short pauses, and then those that grow: for writes that another client may keep undoing.
+pub fn short_first(count: usize, short: Duration, growing: ExponentialBuilder) -> Pauses {
+    repeat_n(short, count).chain(growing.build())
 }
 
 #[cfg(test)]
@@ -26,9 +26,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_longest_and_never_overflow() {
-        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(5));
-        let pauses = [0, 1, 2, 3, 4, u32::MAX].map(|n| backoff.pause(n).as_secs());
-        assert_eq!(pauses, [1, 1, 2, 4, 5, 5]);
+    fn pauses_double_up_to_the_longest_and_never_end() {
+        let pauses = doubling(Duration::from_secs(1), Duration::from_secs(5)).build();
+        let mut pauses = pauses.map(|pause| pause.as_secs());
+        assert!(pauses.by_ref().take(5).eq([1, 2, 4, 5, 5]));
+        assert_eq!(pauses.nth(10_000), Some(5));
     }
 }

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{Event as Object, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::Value;
+
+use crate::lifecycle::wall_clock;
 
 use super::kind::Id;
 use super::{CallError, MANAGER, call};
@@ -37,19 +38,17 @@ pub struct Event {
     pub is_warning: bool,
 }
 
-/// Writes an Event about an object, with the UID that `seen` has.
+/// Writes an Event about the object with this UID, if it is known.
 ///
 /// # Errors
 /// The API server refuses the call or does not answer.
 pub async fn record(
     client: &Client,
     id: &Id,
-    seen: Option<&Value>,
+    uid: Option<&str>,
     event: &Event,
 ) -> Result<(), CallError> {
-    let names = id.kind.names();
-    let uid = seen.and_then(|seen| seen["metadata"]["uid"].as_str());
-    let now = Time(super::wall_clock());
+    let now = Time(wall_clock());
     let kind = if event.is_warning {
         "Warning"
     } else {
@@ -57,8 +56,8 @@ pub async fn record(
     };
     let mut object = Object {
         involved_object: ObjectReference {
-            api_version: Some(format!("{}/v1", names.group)),
-            kind: Some(names.kind.to_owned()),
+            api_version: Some(id.kind.api_version().to_owned()),
+            kind: Some(id.kind.as_str().to_owned()),
             name: Some(id.name.clone()),
             uid: uid.map(str::to_owned),
             ..ObjectReference::default()

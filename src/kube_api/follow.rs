@@ -1,9 +1,10 @@
-//! Follows the objects of a kind with kube-runtime's watcher, by one policy for silence, pauses and new
-//! lists: for the view of serving replicas. The controllers' watches keep the library's own pauses, since
-//! controllers look again by themselves.
+//! Follows the objects of a kind with kube-runtime's watcher. All watches of meshgate go through here, by
+//! one policy for silence, pauses and new lists: those of the view, of the controllers, and of replicas for
+//! their certificate.
 //!
 //! Own pieces, on top of the library's:
-//! - [`listen`](super::listen) hears bookmarks and gives a silent API server up.
+//! - [`listen`](super::listen) hears bookmarks, gives a silent API server up, and asks for a new list after a
+//!   long silence.
 //! - Pauses grow to 2 s instead of 60 s, so that a view is right within 5 s of the API server's return; the
 //!   API server may ask for more.
 //! - The library asks for a version again for ever if the API server refuses it with a status. Here a new
@@ -14,7 +15,6 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::error::Status;
 use kube::runtime::utils::ResetTimerBackoff;
@@ -23,7 +23,8 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
-use super::listen::{Line, Sign};
+use super::backoff::doubling;
+use super::listen::{Line, Sign, TooOld};
 
 /// The first pause; each is up to twice as long by chance, so that replicas do not try together.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -33,8 +34,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const RESET: Duration = Duration::from_secs(10);
 /// Most that the API server may make us wait by its `retryAfterSeconds`.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
-/// After so long without a word the kind is listed anew: versions may have begun anew as well.
-const TOO_OLD: Duration = Duration::from_secs(600);
 /// How many seconds the API server is asked to keep a watch open: below what load balancers allow.
 const WATCH: std::ops::Range<u64> = 150..180;
 
@@ -46,7 +45,8 @@ pub struct Failure {
     pub text: String,
     /// The HTTP status of the API server's answer, if there was one.
     pub code: Option<u16>,
-    /// Events were missed: the API server has forgotten, or never had, the version that was asked for.
+    /// Events may be missing: the API server has forgotten, or never had, the version that was asked for, or
+    /// said nothing for too long.
     pub is_expired: bool,
     retry_after: Option<Duration>,
     needs_list: bool,
@@ -59,24 +59,23 @@ impl Failure {
         while let Some(next) = cause.source() {
             cause = next;
         }
-        match cause.downcast_ref::<Box<Status>>() {
-            Some(status) => Self::of_status(status),
-            None => {
-                let is_unreadable = cause.is::<serde_json::Error>();
-                let what = if is_unreadable {
-                    "it cannot be read: "
-                } else {
-                    ""
-                };
-                Self {
-                    text: format!("{what}{cause}"),
-                    code: None,
-                    is_expired: false,
-                    retry_after: None,
-                    // The library goes on behind an event that cannot be read.
-                    needs_list: is_unreadable,
-                }
-            }
+        if let Some(status) = cause.downcast_ref::<Box<Status>>() {
+            return Self::of_status(status);
+        }
+        let is_expired = cause.is::<TooOld>();
+        let is_unreadable = cause.is::<serde_json::Error>();
+        let what = if is_unreadable {
+            "it cannot be read: "
+        } else {
+            ""
+        };
+        Self {
+            text: format!("{what}{cause}"),
+            code: None,
+            is_expired,
+            retry_after: None,
+            // The library goes on behind an event that cannot be read.
+            needs_list: is_unreadable || is_expired,
         }
     }
 
@@ -115,8 +114,7 @@ pub fn follow<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let line = Line::new(listener);
-    let client = line.client(client);
+    let client = Line::new(listener).client(client);
     let chance = RandomState::new().build_hasher().finish();
     let length = WATCH.start + chance % (WATCH.end - WATCH.start);
     let config = config.timeout(u32::try_from(length).unwrap_or_default());
@@ -124,7 +122,6 @@ where
     let followed = Followed {
         events: start(),
         start: Box::new(start),
-        line,
         backoff: backoff(),
         pause: None,
     };
@@ -135,14 +132,26 @@ where
     .boxed()
 }
 
+/// An item whenever one of the objects that `api` names may have changed. After a failure, what was missed
+/// comes as a change.
+pub fn changes<K>(
+    client: &Client,
+    api: impl Fn(Client) -> Api<K> + Send + 'static,
+    config: Config,
+) -> BoxStream<'static, ()>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let events = follow(client, api, config, drop);
+    events
+        .filter_map(async |event| event.ok().map(drop))
+        .boxed()
+}
+
 type Pauses = ResetTimerBackoff<ExponentialBackoff>;
 
 fn backoff() -> Pauses {
-    let growing = ExponentialBuilder::default()
-        .with_min_delay(FIRST_PAUSE)
-        .with_max_delay(LONGEST_PAUSE)
-        .with_jitter()
-        .without_max_times();
+    let growing = doubling(FIRST_PAUSE, LONGEST_PAUSE).with_jitter();
     ResetTimerBackoff::new(growing.into(), RESET)
 }
 
@@ -151,7 +160,6 @@ type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 struct Followed<K> {
     events: Events<K>,
     start: Box<dyn Fn() -> Events<K> + Send>,
-    line: std::sync::Arc<Line>,
     backoff: Pauses,
     pause: Option<Duration>,
 }
@@ -169,7 +177,7 @@ impl<K> Followed<K> {
             let failure = Failure::of(&error);
             let pause = self.backoff.next().unwrap_or(LONGEST_PAUSE);
             self.pause = Some(pause + failure.retry_after.unwrap_or_default());
-            if failure.needs_list || self.line.silence() > TOO_OLD {
+            if failure.needs_list {
                 self.events = (self.start)();
             }
             failure
@@ -178,40 +186,5 @@ impl<K> Followed<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn pauses_grow_to_a_limit_and_begin_anew() {
-        let mut pauses = backoff();
-        let mut grown = FIRST_PAUSE;
-        for _ in 0..40 {
-            let pause = pauses.next().unwrap();
-            assert!(pause >= grown && pause <= grown * 2, "{pause:?}");
-            sleep(pause).await;
-            grown = (grown * 2).min(LONGEST_PAUSE);
-        }
-        sleep(RESET).await;
-        assert!(pauses.next().unwrap() <= FIRST_PAUSE * 2);
-    }
-
-    #[test]
-    fn two_replicas_never_wait_the_same() {
-        let pauses = || backoff().take(3).collect::<Vec<_>>();
-        assert_ne!(pauses(), pauses());
-    }
-
-    #[test]
-    fn what_the_api_server_asks_for_is_kept_within_reason() {
-        let status = |seconds: u64| {
-            let status = serde_json::json!({
-                "code": 429, "message": "later", "details": {"retryAfterSeconds": seconds},
-            });
-            let status: Status = serde_json::from_value(status).unwrap();
-            Failure::of(&kube::Error::Api(Box::new(status)))
-        };
-        assert_eq!(status(7).retry_after, Some(Duration::from_secs(7)));
-        assert_eq!(status(86_400).retry_after, Some(LONGEST_ASKED));
-        assert_eq!(status(7).text, "the API server answered 429: later");
-    }
-}
+#[path = "follow_tests.rs"]
+mod tests;

@@ -6,37 +6,29 @@ use serde_json::Value;
 
 use meshgate_core::names::{ENTRIES, OWNER};
 
-/// A kind that meshgate writes.
+/// Group and version of all kinds but the owner's.
+pub const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
+
+/// A kind that meshgate writes. Kinds are in the order of removal: first what can refuse a request, last
+/// the owner, since the garbage collector deletes everything else with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// The empty owner of everything else.
-    ClusterRole,
-    /// The mirror, where the cluster serves the kind, and its proof.
-    MutatingPolicy,
-    MutatingPolicyBinding,
     /// The mirror where it is a webhook, and the gate.
     MutatingWebhooks,
     /// The check.
     ValidatingWebhooks,
+    ValidatingPolicyBinding,
     /// The guard, and the check where it is a policy.
     ValidatingPolicy,
-    ValidatingPolicyBinding,
-}
-
-/// What the API says about a kind. The version of all of them is v1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Names {
-    pub group: &'static str,
-    /// As objects spell it.
-    pub kind: &'static str,
-    /// As paths spell it.
-    pub plural: &'static str,
+    MutatingPolicyBinding,
+    /// The mirror, where the cluster serves the kind, and its proof.
+    MutatingPolicy,
+    /// The empty owner of everything else.
+    ClusterRole,
 }
 
 impl Kind {
-    /// All of them in the order of removal: first what can refuse a request, last the owner, since
-    /// the garbage collector deletes everything else with it.
-    pub const BY_REMOVAL: [Self; 7] = [
+    pub const ALL: [Self; 7] = [
         Self::MutatingWebhooks,
         Self::ValidatingWebhooks,
         Self::ValidatingPolicyBinding,
@@ -46,37 +38,25 @@ impl Kind {
         Self::ClusterRole,
     ];
 
-    pub fn names(self) -> Names {
-        let (kind, plural) = match self {
-            Self::ClusterRole => ("ClusterRole", "clusterroles"),
-            Self::MutatingPolicy => ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
-            Self::MutatingPolicyBinding => (
-                "MutatingAdmissionPolicyBinding",
-                "mutatingadmissionpolicybindings",
-            ),
-            Self::MutatingWebhooks => (
-                "MutatingWebhookConfiguration",
-                "mutatingwebhookconfigurations",
-            ),
-            Self::ValidatingWebhooks => (
-                "ValidatingWebhookConfiguration",
-                "validatingwebhookconfigurations",
-            ),
-            Self::ValidatingPolicy => ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-            Self::ValidatingPolicyBinding => (
-                "ValidatingAdmissionPolicyBinding",
-                "validatingadmissionpolicybindings",
-            ),
-        };
-        let group = if self == Self::ClusterRole {
-            "rbac.authorization.k8s.io"
+    /// As objects spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MutatingWebhooks => "MutatingWebhookConfiguration",
+            Self::ValidatingWebhooks => "ValidatingWebhookConfiguration",
+            Self::ValidatingPolicyBinding => "ValidatingAdmissionPolicyBinding",
+            Self::ValidatingPolicy => "ValidatingAdmissionPolicy",
+            Self::MutatingPolicyBinding => "MutatingAdmissionPolicyBinding",
+            Self::MutatingPolicy => "MutatingAdmissionPolicy",
+            Self::ClusterRole => "ClusterRole",
+        }
+    }
+
+    /// Group and version, as objects spell them.
+    pub fn api_version(self) -> &'static str {
+        if self == Self::ClusterRole {
+            "rbac.authorization.k8s.io/v1"
         } else {
-            "admissionregistration.k8s.io"
-        };
-        Names {
-            group,
-            kind,
-            plural,
+            REGISTRATION
         }
     }
 
@@ -91,7 +71,7 @@ impl Kind {
     }
 }
 
-/// One object, which has no namespace.
+/// One object, which has no namespace. Sorts in the order of removal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     pub kind: Kind,
@@ -109,8 +89,7 @@ impl Id {
     /// Of an object with `kind` and `metadata.name`; `None` if meshgate does not write its kind.
     pub fn of(object: &Value) -> Option<Self> {
         let word = object["kind"].as_str()?;
-        let mut kinds = Kind::BY_REMOVAL.into_iter();
-        let kind = kinds.find(|kind| kind.names().kind == word)?;
+        let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
         Some(Self::new(kind, object["metadata"]["name"].as_str()?))
     }
 
@@ -124,16 +103,9 @@ impl Id {
     }
 }
 
-/// Sorts objects into the order of removal.
-pub fn in_order(mut ids: Vec<Id>) -> Vec<Id> {
-    let rank = |kind: Kind| Kind::BY_REMOVAL.iter().position(|one| *one == kind);
-    ids.sort_by_key(|id| (rank(id.kind), id.name.clone()));
-    ids
-}
-
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind.names().kind, self.name)
+        write!(f, "{} {}", self.kind.as_str(), self.name)
     }
 }
 

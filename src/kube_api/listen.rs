@@ -26,6 +26,14 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// watch at once.
 const APART: Duration = Duration::from_secs(2);
 
+/// After so long without a word the kind is listed anew: versions may have begun anew as well.
+const TOO_OLD: Duration = Duration::from_secs(600);
+
+/// A watch is not opened again: what the watcher knows is too old.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server said nothing for {0:?}")]
+pub(super) struct TooOld(Duration);
+
 /// What the API server did, other than what the watcher tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
@@ -65,11 +73,6 @@ impl Line {
         Client::new(service, client.default_namespace())
     }
 
-    /// Time since the API server last sent something.
-    pub(super) fn silence(&self) -> Duration {
-        self.heard.lock().elapsed()
-    }
-
     async fn ask(
         self: Arc<Self>,
         client: Client,
@@ -80,6 +83,10 @@ impl Line {
         let before = self.watching.lock().take();
         if let (true, Some(before)) = (is_watch, before) {
             sleep_until(before + APART).await;
+        }
+        let silence = self.heard.lock().elapsed();
+        if is_watch && silence > TOO_OLD {
+            return Err(TooOld(silence).into());
         }
         let answer = timeout(ANSWER, client.send(request)).await;
         let answer = answer.map_err(|_| format!("no answer within {ANSWER:?}"))??;

@@ -13,20 +13,12 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ObjectMeta};
+use kube::api::{Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use self::kind::{Id, Kind};
-
-/// The wall clock. Pure plans are given the time.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place where controllers and commands read the wall clock"
-)]
-pub fn wall_clock() -> jiff::Timestamp {
-    jiff::Timestamp::now()
-}
+use self::kind::{Id, Kind, REGISTRATION};
 
 /// The field manager of everything that meshgate writes.
 pub const MANAGER: &str = "meshgate";
@@ -34,7 +26,7 @@ pub const MANAGER: &str = "meshgate";
 pub const BREAK_GLASS_MANAGER: &str = "meshgate-break-glass";
 
 /// Longer than the API server waits for any one webhook (30 s).
-const DEADLINE: Duration = Duration::from_secs(35);
+pub const DEADLINE: Duration = Duration::from_secs(35);
 
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +132,22 @@ fn said(error: &kube::Error) -> String {
     text
 }
 
+/// For writes as meshgate.
+pub fn by_meshgate() -> PostParams {
+    PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// For the deletion of an object as it was seen: none that was changed or made anew since then.
+pub fn as_seen(seen: &ObjectMeta) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions {
+        uid: seen.uid.clone(),
+        resource_version: seen.resource_version.clone(),
+    })
+}
+
 /// Merges a patch into an object. The patch carries the `resourceVersion` that it holds for.
 ///
 /// # Errors
@@ -163,10 +171,9 @@ pub async fn merge(
 
 /// All objects of a kind.
 pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
-    let names = kind.names();
-    let gvk = GroupVersionKind::gvk(names.group, "v1", names.kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, names.plural);
-    Api::all_with(client.clone(), &resource)
+    let group = kind.api_version().trim_end_matches("/v1");
+    let gvk = GroupVersionKind::gvk(group, "v1", kind.as_str());
+    Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk))
 }
 
 /// The kinds that this cluster serves in v1.
@@ -174,15 +181,13 @@ pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
 /// # Errors
 /// The API server refuses the call or does not answer.
 pub async fn served(client: &Client) -> Result<BTreeSet<Kind>, CallError> {
-    let group = Kind::MutatingPolicy.names().group;
     let what = || "cannot list the kinds that the cluster serves".to_owned();
-    let group = format!("{group}/v1");
-    let list = call(what, client.list_api_group_resources(&group)).await?;
+    let list = call(what, client.list_api_group_resources(REGISTRATION)).await?;
     let is_listed = |kind: &Kind| {
-        let plural = kind.names().plural;
-        !kind.is_optional() || list.resources.iter().any(|one| one.name == plural)
+        let mut served = list.resources.iter();
+        !kind.is_optional() || served.any(|one| one.kind == kind.as_str())
     };
-    Ok(Kind::BY_REMOVAL.into_iter().filter(is_listed).collect())
+    Ok(Kind::ALL.into_iter().filter(is_listed).collect())
 }
 
 /// The user that the API server authenticates this process as: the guard lets it pass.

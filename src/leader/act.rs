@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::kube_api::{CallError, MANAGER, call_within, owner};
+use crate::kube_api::{CallError, by_meshgate, call_within, owner};
 use meshgate_core::render::OURS;
 
 use super::plan::{Answer, Ask, REQUEST_DEADLINE};
-use super::record::Record;
 
 /// The owner is looked up for so long: the Lease must not be late for it.
 const OWNER_DEADLINE: Duration = Duration::from_secs(1);
@@ -45,26 +43,20 @@ impl Store {
         let LeaseName { namespace, name } = self.lease.clone();
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &namespace);
         let what = || format!("{namespace}/{name}");
-        let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PostParams::default()
-        };
+        let params = by_meshgate();
         match ask {
             Ask::Look => match call_within(REQUEST_DEADLINE, what, api.get(&name)).await {
-                Ok(lease) => {
-                    let (record, version) = self.note(lease);
-                    Ok(Answer::Found(record, version))
-                }
+                Ok(lease) => Ok(self.note(lease, Answer::Found)),
                 Err(error) if error.is_gone() => Ok(Answer::Missing),
                 Err(error) => Err(error),
             },
-            Ask::Create(record) => {
-                let lease = self.with(&record, self.first_metadata()).await;
+            Ask::Create(spec) => {
+                let lease = self.with(spec, self.first_metadata()).await;
                 let created = api.create(&params, &lease);
                 self.written(call_within(REQUEST_DEADLINE, what, created).await)
             }
-            Ask::Update(record, version) => {
-                let mut lease = self.with(&record, self.metadata.clone()).await;
+            Ask::Update(spec, version) => {
+                let mut lease = self.with(spec, self.metadata.clone()).await;
                 lease.metadata.resource_version = Some(version);
                 let updated = api.replace(&name, &params, &lease);
                 match call_within(REQUEST_DEADLINE, what, updated).await {
@@ -77,20 +69,16 @@ impl Store {
 
     fn written(&mut self, written: Result<Lease, CallError>) -> Result<Answer, CallError> {
         match written {
-            Ok(lease) => {
-                let (record, version) = self.note(lease);
-                Ok(Answer::Written(record, version))
-            }
+            Ok(lease) => Ok(self.note(lease, Answer::Written)),
             Err(error) if error.is_conflict() => Ok(Answer::Conflict),
             Err(error) => Err(error),
         }
     }
 
-    fn note(&mut self, lease: Lease) -> (Record, String) {
+    fn note(&mut self, lease: Lease, answer: fn(LeaseSpec, String) -> Answer) -> Answer {
         let version = lease.metadata.resource_version.clone();
         self.metadata = lease.metadata;
-        let record = Record::of(&lease.spec.unwrap_or_default());
-        (record, version.unwrap_or_default())
+        answer(lease.spec.unwrap_or_default(), version.unwrap_or_default())
     }
 
     fn first_metadata(&self) -> ObjectMeta {
@@ -105,13 +93,13 @@ impl Store {
 
     /// The Lease to write, with the owner with which it goes. Without an answer about the owner, this
     /// process contends all the same.
-    async fn with(&self, record: &Record, mut metadata: ObjectMeta) -> Lease {
+    async fn with(&self, spec: LeaseSpec, mut metadata: ObjectMeta) -> Lease {
         if metadata.owner_references.as_ref().is_none_or(Vec::is_empty) {
             metadata.owner_references = self.owner().await.map(|owner| vec![owner]);
         }
         Lease {
             metadata,
-            spec: Some(record.spec()),
+            spec: Some(spec),
         }
     }
 

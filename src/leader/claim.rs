@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use crate::lifecycle::Group;
 
@@ -12,23 +12,19 @@ use super::plan::Claimed;
 /// A claim, held or not. Clones are handles to the same one.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    state: watch::Receiver<State>,
+    state: watch::Receiver<Option<Claimed>>,
     writes: Group,
 }
 
 /// The other end of a [`Claim`]: the elector says here what it is now.
 #[derive(Debug)]
 pub(super) struct Claimant {
-    state: watch::Sender<State>,
+    state: watch::Sender<Option<Claimed>>,
     writes: Group,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// No other process contends.
-    Always,
-    Claimed(Option<Claimed>),
-}
+/// For ever, to a process.
+const ALWAYS: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The claim is not held (any more), or in a later term than that of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +34,7 @@ pub struct NotHeld;
 impl Claimant {
     pub(super) fn new() -> Self {
         Self {
-            state: watch::Sender::new(State::Claimed(None)),
+            state: watch::Sender::new(None),
             writes: Group::new("write"),
         }
     }
@@ -51,9 +47,8 @@ impl Claimant {
     }
 
     pub(super) fn is_now(&self, claimed: Option<Claimed>) {
-        let new = State::Claimed(claimed);
         self.state
-            .send_if_modified(|state| std::mem::replace(state, new) != new);
+            .send_if_modified(|state| std::mem::replace(state, claimed) != claimed);
     }
 
     /// Returns when the last write by this claim has ended.
@@ -65,19 +60,20 @@ impl Claimant {
 impl Claim {
     /// One that is always held, for a process that no other contends with.
     pub fn always() -> Self {
+        let claimant = Claimant::new();
+        claimant.is_now(Some(Claimed {
+            until: Instant::now().into_std() + ALWAYS,
+            term: 0,
+        }));
         // A receiver keeps the last value when its sender has gone.
-        Self {
-            state: watch::channel(State::Always).1,
-            writes: Group::new("write"),
-        }
+        claimant.claim()
     }
 
     /// Waits until it is held. Returns the term.
     pub async fn held(&mut self) -> u64 {
         loop {
-            let state = *self.state.borrow_and_update();
-            if let Some(term) = state.term(Instant::now()) {
-                return term;
+            if let Some(claimed) = self.now() {
+                return claimed.term;
             }
             self.changed().await;
         }
@@ -86,45 +82,26 @@ impl Claim {
     /// Waits until this term is over: for ever, if the claim is always held.
     pub async fn lost(&mut self, term: u64) {
         loop {
-            let state = *self.state.borrow_and_update();
-            if state.term(Instant::now()) != Some(term) {
+            let Some(claimed) = self.now().filter(|now| now.term == term) else {
                 return;
-            }
-            match state.end() {
-                None => self.changed().await,
-                Some(end) => tokio::select! {
-                    () = sleep_until(end) => {}
-                    () = self.changed() => {}
-                },
-            }
+            };
+            self.changed_until(claimed.until.into()).await;
         }
     }
 
-    /// Until when a write that takes at least `least` may be under way; `None` is for ever. Waits for
-    /// the next renewal if the rest of the claim is shorter.
+    /// Until when a write that takes at least `least` may be under way. Waits for the next renewal if the
+    /// rest of the claim is shorter.
     ///
     /// # Errors
     /// The term is over.
-    pub(super) async fn room(
-        &mut self,
-        term: u64,
-        least: Duration,
-    ) -> Result<Option<Instant>, NotHeld> {
+    pub(super) async fn room(&mut self, term: u64, least: Duration) -> Result<Instant, NotHeld> {
         loop {
-            let state = *self.state.borrow_and_update();
-            if state.term(Instant::now()) != Some(term) {
-                return Err(NotHeld);
-            }
-            let Some(end) = state.end() else {
-                return Ok(None);
-            };
+            let claimed = self.now().filter(|now| now.term == term);
+            let end = claimed.ok_or(NotHeld)?.until.into();
             if Instant::now() + least <= end {
-                return Ok(Some(end));
+                return Ok(end);
             }
-            tokio::select! {
-                () = sleep_until(end) => {}
-                () = self.changed() => {}
-            }
+            self.changed_until(end).await;
         }
     }
 
@@ -132,29 +109,22 @@ impl Claim {
         &self.writes
     }
 
+    /// What is claimed, if that has not ended.
+    fn now(&mut self) -> Option<Claimed> {
+        let claimed = *self.state.borrow_and_update();
+        claimed.filter(|claimed| Instant::now().into_std() < claimed.until)
+    }
+
+    /// Waits for a change, but not beyond `end`.
+    async fn changed_until(&mut self, end: Instant) {
+        // Late is a change as well.
+        drop(timeout_at(end, self.changed()).await);
+    }
+
     async fn changed(&mut self) {
         // The elector has ended: the state stays as it is.
         if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl State {
-    fn term(self, now: Instant) -> Option<u64> {
-        match self {
-            Self::Always => Some(0),
-            Self::Claimed(claimed) => {
-                let claimed = claimed.filter(|claimed| now.into_std() < claimed.until);
-                claimed.map(|claimed| claimed.term)
-            }
-        }
-    }
-
-    fn end(self) -> Option<Instant> {
-        match self {
-            Self::Always | Self::Claimed(None) => None,
-            Self::Claimed(Some(claimed)) => Some(claimed.until.into()),
         }
     }
 }

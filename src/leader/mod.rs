@@ -8,7 +8,6 @@ mod act;
 mod claim;
 mod fence;
 mod plan;
-mod record;
 mod status;
 
 use std::hash::{BuildHasher, Hasher};
@@ -17,7 +16,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::kube_api::wall_clock;
+use crate::lifecycle::wall_clock;
 
 pub use self::act::LeaseName;
 pub use self::claim::{Claim, NotHeld};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 use rcgen::{
     KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256,
     SignatureAlgorithm, date_time_ymd,
@@ -191,13 +191,9 @@ fn refusals() -> Vec<Refusal> {
 fn dated(hours: i64, lifetime: Duration) -> (String, String) {
     let then = now() + jiff::SignedDuration::from_hours(hours);
     let authority = Authority::new("test CA", lifetime, then).unwrap();
-    let request = Request {
-        name: "dated",
-        dns_names: &["localhost".to_owned()],
-        addresses: &[],
-        lifetime,
-    };
-    let issued = authority.issue(&request, then).unwrap();
+    let issued = authority
+        .issue(&["localhost".to_owned()], lifetime, then)
+        .unwrap();
     (issued.cert_pem, issued.key_pem)
 }
 

@@ -119,7 +119,7 @@ impl Bare {
         }
     }
 
-    /// A pod of an owner and a namespace that nobody else has.
+    /// A pod of an owner and a namespace that no other pod has.
     async fn ask(&self, hook: Hook, number: usize) {
         let review = self.review.replace("NUMBER", &number.to_string());
         let request = Request::post(path(hook)).header("content-type", "application/json");
@@ -137,7 +137,7 @@ impl Bare {
     }
 }
 
-/// Resident memory of this process, in bytes; 0 where nobody says.
+/// Resident memory of this process, in bytes; 0 where the system does not say.
 fn resident() -> usize {
     let Ok(statm) = std::fs::read_to_string("/proc/self/statm") else {
         return 0;

@@ -48,7 +48,7 @@ fn problem(cluster: &Cluster) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_target_is_usable_while_somebody_listens() {
+async fn a_target_is_usable_while_a_server_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/inject?x=y", listener.local_addr().unwrap());
     let probed = linkerd(", readiness: probe");

@@ -1,4 +1,4 @@
-//! `meshgate render`, as somebody runs it: what registers meshgate, printed with no cluster.
+//! `meshgate render`, as a user runs it: what registers meshgate, printed with no cluster.
 
 use std::path::Path;
 use std::process::Command;

@@ -23,7 +23,7 @@ const SERVICES: [(&str, &str); 3] = [
     ("istio-system", "istiod-blue"),
 ];
 const NODES: [&str; 4] = ["node-a", "node-b", "node-c", "node-d"];
-const INSTANCES: [&str; 4] = ["default", "blue", "stable", "nobody"];
+const INSTANCES: [&str; 4] = ["default", "blue", "stable", "none"];
 
 /// What happens to the store.
 #[derive(Debug, Clone)]
@@ -163,7 +163,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// All that anybody can ask the store, as text.
+/// All that a reader can ask the store, as text.
 fn answers(store: &Store) -> Vec<String> {
     fn shown(what: &str, answer: impl Debug) -> String {
         format!("{what}: {answer:?}")

@@ -8,8 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rustls::client::verify_server_name;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SigningKey};
 
 use super::chain::{self, Certificate, ChainError};
@@ -19,9 +21,7 @@ use super::pem::{self, NotPem};
 #[derive(Clone)]
 pub struct ServingPair {
     certified: Arc<CertifiedKey>,
-    subject: String,
-    not_before: Timestamp,
-    not_after: Timestamp,
+    leaf: Certificate,
 }
 
 /// Why a certificate and a key cannot be served with. The messages speak of "the certificate" and
@@ -116,9 +116,7 @@ impl ServingPair {
         let leaf = own_certificate(&chain, &key)?;
         check_time(leaf, now)?;
         Ok(Self {
-            subject: leaf.subject.clone(),
-            not_before: leaf.not_before,
-            not_after: leaf.not_after,
+            leaf: leaf.clone(),
             certified: Arc::new(CertifiedKey::new(ders(&chain), key)),
         })
     }
@@ -126,25 +124,35 @@ impl ServingPair {
     /// Until when the leaf is valid.
     #[must_use]
     pub fn not_after(&self) -> Timestamp {
-        self.not_after
+        self.leaf.not_after
     }
 
     /// From when the leaf is valid.
     #[must_use]
     pub fn not_before(&self) -> Timestamp {
-        self.not_before
+        self.leaf.not_before
     }
 
     /// The leaf's subject, as `CN=meshgate`.
     #[must_use]
     pub fn subject(&self) -> &str {
-        &self.subject
+        &self.leaf.subject
     }
 
     /// The whole chain, leaf first, as it is sent to clients.
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
+    }
+
+    /// Whether a caller that wants this DNS name or address accepts the leaf.
+    #[must_use]
+    pub fn is_for(&self, name: &str) -> bool {
+        let leaf = self.chain().first().map(ParsedCertificate::try_from);
+        let (Some(Ok(leaf)), Ok(name)) = (leaf, ServerName::try_from(name)) else {
+            return false;
+        };
+        verify_server_name(&leaf, &name).is_ok()
     }
 
     /// What rustls serves with.
@@ -157,9 +165,9 @@ impl ServingPair {
 impl fmt::Debug for ServingPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServingPair")
-            .field("subject", &self.subject)
-            .field("not_before", &self.not_before)
-            .field("not_after", &self.not_after)
+            .field("subject", &self.leaf.subject)
+            .field("not_before", &self.leaf.not_before)
+            .field("not_after", &self.leaf.not_after)
             .finish_non_exhaustive()
     }
 }
@@ -182,14 +190,6 @@ fn check_time(leaf: &Certificate, now: Timestamp) -> Result<(), PairError> {
         });
     }
     Ok(())
-}
-
-/// The certificates of a PEM text as rustls wants them, at least one.
-///
-/// # Errors
-/// As for [`chain::read`].
-pub fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ChainError> {
-    Ok(ders(&chain::read(pem)?))
 }
 
 fn ders(chain: &[Certificate]) -> Vec<CertificateDer<'static>> {

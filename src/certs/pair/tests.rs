@@ -3,7 +3,7 @@ use std::time::Duration;
 use rcgen::{KeyPair, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
 
 use super::*;
-use crate::certs::issue::{Authority, Issued, Request};
+use crate::certs::issue::{Authority, Issued};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -13,13 +13,9 @@ fn now() -> Timestamp {
 
 fn issued() -> (Authority, Issued) {
     let authority = Authority::new("test CA", DAY * 10, now()).unwrap();
-    let request = Request {
-        name: "leaf",
-        dns_names: &["localhost".to_owned()],
-        addresses: &[],
-        lifetime: DAY,
-    };
-    let issued = authority.issue(&request, now()).unwrap();
+    let issued = authority
+        .issue(&["localhost".to_owned()], DAY, now())
+        .unwrap();
     (authority, issued)
 }
 
@@ -46,7 +42,7 @@ fn a_chain_is_kept_whole_and_in_order() {
     let pair = read(&chain, &issued.key_pem).unwrap();
     let sent: Vec<_> = pair.chain().iter().map(|cert| cert.to_vec()).collect();
     assert_eq!(sent, [der(&issued.cert_pem), der(&authority.cert_pem())]);
-    assert_eq!(pair.subject(), "CN=leaf");
+    assert_eq!(pair.subject(), "CN=meshgate");
     assert_eq!(pair.not_after().to_string(), "2026-03-02T12:00:00Z");
 }
 
@@ -119,7 +115,7 @@ fn the_ca_before_the_leaf_is_refused() {
     let chain = format!("{}{}", authority.cert_pem(), issued.cert_pem);
     assert_eq!(
         read(&chain, &issued.key_pem).unwrap_err().to_string(),
-        "the chain is in the wrong order: the key belongs to certificate 2 (CN=leaf), which must come first, followed by its issuers"
+        "the chain is in the wrong order: the key belongs to certificate 2 (CN=meshgate), which must come first, followed by its issuers"
     );
 }
 
@@ -130,7 +126,7 @@ fn the_key_of_another_certificate_is_refused() {
     assert_eq!(
         read(&one.cert_pem, &other.key_pem).unwrap_err(),
         PairError::OtherKey {
-            subject: "CN=leaf".to_owned()
+            subject: "CN=meshgate".to_owned()
         }
     );
 }
@@ -147,11 +143,11 @@ fn time_is_judged_by_the_clock_given() {
     assert_eq!(at("2026-03-02T12:00:00Z"), Ok(()));
     assert_eq!(
         at("2026-03-02T12:00:01Z").unwrap_err(),
-        "the certificate (CN=leaf) expired at 2026-03-02T12:00:00Z, it is now 2026-03-02T12:00:01Z; renew it"
+        "the certificate (CN=meshgate) expired at 2026-03-02T12:00:00Z, it is now 2026-03-02T12:00:01Z; renew it"
     );
     assert_eq!(
         at("2026-03-01T10:59:59Z").unwrap_err(),
-        "the certificate (CN=leaf) is not valid before 2026-03-01T11:00:00Z, it is now 2026-03-01T10:59:59Z; check the clocks"
+        "the certificate (CN=meshgate) is not valid before 2026-03-01T11:00:00Z, it is now 2026-03-01T10:59:59Z; check the clocks"
     );
 }
 
@@ -217,7 +213,7 @@ fn the_key_is_not_shown() {
     let pair = read(&issued.cert_pem, &issued.key_pem).unwrap();
     assert_eq!(
         format!("{pair:?}"),
-        "ServingPair { subject: \"CN=leaf\", not_before: 2026-03-01T11:00:00Z, not_after: 2026-03-02T12:00:00Z, .. }"
+        "ServingPair { subject: \"CN=meshgate\", not_before: 2026-03-01T11:00:00Z, not_after: 2026-03-02T12:00:00Z, .. }"
     );
 }
 

@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::chain;
 use super::files::{self, FilesError, PairFiles};
-use super::issue::{Authority, IssueError, Request};
+use super::issue::{Authority, IssueError};
 use super::pair::{PairError, ServingPair};
-use super::pem;
 
 /// By this subject a CA is known to be one that meshgate made and may replace.
 const CA_NAME: &str = "meshgate throw-away CA";
@@ -33,8 +32,7 @@ pub struct Prepared {
     pub ca_path: Option<PathBuf>,
     /// Whether the files were there or have just been made.
     pub origin: Origin,
-    pub cert_path: PathBuf,
-    pub key_path: PathBuf,
+    pub pair_files: PairFiles,
 }
 
 /// Where the files came from.
@@ -73,24 +71,18 @@ pub enum ThrowawayError {
 
 /// By which names and addresses callers come, besides localhost and the loopback addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    addresses: Vec<IpAddr>,
-    dns: Vec<String>,
-}
+pub struct Names(Vec<String>);
 
 impl From<IpAddr> for Names {
     /// The address that is listened on.
     fn from(listen: IpAddr) -> Self {
-        let mut addresses: Vec<IpAddr> = vec![
-            std::net::Ipv4Addr::LOCALHOST.into(),
-            std::net::Ipv6Addr::LOCALHOST.into(),
-        ];
+        let names = Self(["localhost", "127.0.0.1", "::1"].map(str::to_owned).into());
         // "All addresses" is not an address that can be called.
-        if !listen.is_unspecified() && !addresses.contains(&listen) {
-            addresses.push(listen);
+        if listen.is_unspecified() {
+            names
+        } else {
+            names.and_host(&listen.to_string())
         }
-        let dns = vec!["localhost".to_owned()];
-        Self { addresses, dns }
     }
 }
 
@@ -99,11 +91,12 @@ impl Names {
     #[must_use]
     pub fn and_host(mut self, host: &str) -> Self {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        match bare.parse::<IpAddr>() {
-            Ok(address) if self.addresses.contains(&address) => {}
-            Ok(address) => self.addresses.push(address),
-            Err(_) if self.dns.iter().any(|own| own == host) => {}
-            Err(_) => self.dns.push(host.to_ascii_lowercase()),
+        let name = match bare.parse::<IpAddr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => host.to_ascii_lowercase(),
+        };
+        if !self.0.contains(&name) {
+            self.0.push(name);
         }
         self
     }
@@ -159,7 +152,9 @@ impl Folder {
     ) -> Result<Prepared, ThrowawayError> {
         let ours = has_ca && is_throwaway(&self.ca);
         match self.pair.load(now) {
-            Ok(pair) if ours && !covers(&pair, names) => self.make(names, now, Origin::MadeAnew),
+            Ok(pair) if ours && !names.0.iter().all(|name| pair.is_for(name)) => {
+                self.make(names, now, Origin::MadeAnew)
+            }
             Ok(pair) => Ok(self.prepared(pair, has_ca, Origin::Found)),
             Err(FilesError::Pair { source, .. })
                 if ours && matches!(*source, PairError::Expired { .. }) =>
@@ -180,13 +175,7 @@ impl Folder {
         origin: Origin,
     ) -> Result<Prepared, ThrowawayError> {
         let authority = Authority::new(CA_NAME, LIFETIME, now)?;
-        let request = Request {
-            name: "meshgate",
-            dns_names: &names.dns,
-            addresses: &names.addresses,
-            lifetime: LIFETIME,
-        };
-        let issued = authority.issue(&request, now)?;
+        let issued = authority.issue(&names.0, LIFETIME, now)?;
         let (cert, key) = (issued.cert_pem.as_bytes(), issued.key_pem.as_bytes());
         let pair = ServingPair::from_pem(cert, key, now)
             .map_err(|error| ThrowawayError::Made(Box::new(error)))?;
@@ -206,8 +195,7 @@ impl Folder {
             pair,
             ca_path: has_ca.then(|| self.ca.clone()),
             origin,
-            cert_path: self.pair.cert.clone(),
-            key_path: self.pair.key.clone(),
+            pair_files: self.pair.clone(),
         }
     }
 
@@ -227,47 +215,10 @@ impl Folder {
 }
 
 fn is_throwaway(ca: &Path) -> bool {
-    let Ok(file) = files::read(ca) else {
-        return false;
-    };
-    let Ok(blocks) = pem::blocks(&file) else {
-        return false;
-    };
-    blocks.first().is_some_and(|block| {
-        X509Certificate::from_der(&block.der).is_ok_and(|(_, cert)| {
-            let mut names = cert.subject().iter_common_name();
-            names
-                .next()
-                .is_some_and(|name| name.as_str() == Ok(CA_NAME))
-        })
-    })
-}
-
-fn covers(pair: &ServingPair, wanted: &Names) -> bool {
-    let Some(Ok((_, leaf))) = pair
-        .chain()
-        .first()
-        .map(|der| X509Certificate::from_der(der))
-    else {
-        return false;
-    };
-    let Ok(Some(names)) = leaf.subject_alternative_name() else {
-        return false;
-    };
-    let (mut addresses, mut dns) = (Vec::new(), Vec::new());
-    for name in &names.value.general_names {
-        if let GeneralName::IPAddress(bytes) = name {
-            addresses.push(*bytes);
-        } else if let GeneralName::DNSName(name) = name {
-            dns.push(*name);
-        }
-    }
-    let has_address = |wanted: &IpAddr| match wanted {
-        IpAddr::V4(v4) => addresses.contains(&v4.octets().as_slice()),
-        IpAddr::V6(v6) => addresses.contains(&v6.octets().as_slice()),
-    };
-    let has_name = |wanted: &String| dns.contains(&wanted.as_str());
-    wanted.addresses.iter().all(has_address) && wanted.dns.iter().all(has_name)
+    let text = files::read(ca).unwrap_or_default();
+    let chain = chain::read(&text).unwrap_or_default();
+    let subject = chain.first().map(|ca| ca.subject.as_str());
+    subject.and_then(|subject| subject.strip_prefix("CN=")) == Some(CA_NAME)
 }
 
 /// Writes a file so that readers see the old content or the new, never a part, and only the owner

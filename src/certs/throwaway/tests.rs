@@ -34,7 +34,10 @@ fn made_once_and_then_loaded() {
     assert_eq!(made.ca_path, Some(certs.join("ca.crt")));
     assert_eq!(made.pair.not_after(), after(30));
     assert_eq!(names(&certs), ["ca.crt", "tls.crt", "tls.key"]);
-    let mode = fs::metadata(&made.key_path).unwrap().permissions().mode();
+    let mode = fs::metadata(&made.pair_files.key)
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
 
     let found = prepare(&certs, localhost(), after(29)).unwrap();
@@ -158,13 +161,9 @@ fn files_that_are_missing_are_named() {
 fn give(dir: &Path) {
     let day = Duration::from_secs(86_400);
     let authority = Authority::new("somebody's CA", day, now()).unwrap();
-    let request = Request {
-        name: "given",
-        dns_names: &["localhost".to_owned()],
-        addresses: &[],
-        lifetime: day,
-    };
-    let issued = authority.issue(&request, now()).unwrap();
+    let issued = authority
+        .issue(&["localhost".to_owned()], day, now())
+        .unwrap();
     fs::write(dir.join("ca.crt"), authority.cert_pem()).unwrap();
     fs::write(dir.join("tls.crt"), issued.cert_pem).unwrap();
     fs::write(dir.join("tls.key"), issued.key_pem).unwrap();

@@ -10,7 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 
 use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, Event};
-use crate::kube_api::{own_name, wall_clock};
+use crate::kube_api::own_name;
+use crate::lifecycle::wall_clock;
 use meshgate_core::break_glass::{self, Note};
 
 use self::answer::Answer;
@@ -287,7 +288,8 @@ async fn tell(client: &Client, seen: &Seen, event: &Event) {
     let Some((id, object)) = seen.objects.first() else {
         return;
     };
-    if let Err(problem) = event::record(client, id, Some(object), event).await {
+    if let Err(problem) = event::record(client, id, object["metadata"]["uid"].as_str(), event).await
+    {
         output::note(&format!("cannot create the Event: {problem}"));
     }
 }

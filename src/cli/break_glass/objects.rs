@@ -49,7 +49,7 @@ pub(in crate::cli) async fn look(client: &Client) -> Seen {
 /// The bindings of checks.
 async fn checks(client: &Client) -> Result<Vec<(Id, Value)>, CallError> {
     let kind = Kind::ValidatingPolicyBinding;
-    let what = || format!("cannot list objects of kind {}", kind.names().kind);
+    let what = || format!("cannot list objects of kind {}", kind.as_str());
     let params = ListParams::default().labels(OURS);
     let list = call(what, objects(client, kind).list(&params)).await?;
     let check = |object: kube::api::DynamicObject| {

@@ -56,7 +56,7 @@ fn ca_of(files: &Prepared) -> String {
     let until = files.pair.not_after().strftime("%Y-%m-%d");
     match &files.ca_path {
         Some(ca) => format!("{} ({made}, valid until {until})", ca.display()),
-        None => format!("that of {}", files.cert_path.display()),
+        None => format!("that of {}", files.pair_files.cert.display()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::certs::reload::Follower;
 use crate::certs::throwaway::Prepared;
 use crate::controllers::certificates::follower::{self, Following, INTERVAL};
 use crate::controllers::certificates::secret::SecretRef;
-use crate::kube_api::wall_clock;
+use crate::lifecycle::wall_clock;
 
 pub(super) enum Certificates {
     /// In `--certs-dir`.
@@ -42,7 +42,7 @@ impl Certificates {
 
 async fn follow_files(files: Prepared, following: &Following) {
     warn_if_frozen(&files);
-    let follower = Follower::new(files.cert_path, files.key_path);
+    let follower = Follower::new(files.pair_files);
     let mut looks = tokio::time::interval(INTERVAL);
     let expiry = async {
         loop {
@@ -66,7 +66,7 @@ fn warn_if_frozen(files: &Prepared) {
         let folder = path.parent()?.canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     };
-    let paths = [&files.cert_path, &files.key_path];
+    let paths = [&files.pair_files.cert, &files.pair_files.key];
     let paths: Vec<PathBuf> = paths.into_iter().filter_map(canonical).collect();
     if let Some(path) = mount::frozen(&mountinfo, &paths) {
         tracing::warn!(

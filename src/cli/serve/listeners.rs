@@ -17,7 +17,7 @@ use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::follower::Following;
 use crate::controllers::certificates::secret::SecretRef;
-use crate::kube_api::wall_clock;
+use crate::lifecycle::wall_clock;
 use crate::metrics::{self, Metrics, WatchState};
 use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
 use crate::server::args::{Limits, Placement};
@@ -85,7 +85,7 @@ impl Listeners {
         let admission = Admission::new(Arc::clone(cluster), lookup, Arc::clone(&metrics));
         let pair = match &self.certificates {
             Certificates::Files(files) => LivePair::new(files.pair.clone()),
-            Certificates::Secret(_) => LivePair::empty(),
+            Certificates::Secret(_) => LivePair::default(),
         };
         let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
         let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());

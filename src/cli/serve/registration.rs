@@ -9,8 +9,8 @@ use meshgate_core::render::{self, Settings};
 use crate::cli::runtime::Runtime;
 use crate::controllers::certificates::{self, Source};
 use crate::controllers::{self, Context, Form, Writer};
-use crate::kube_api::wall_clock;
 use crate::leader::{Claim, Reporting};
+use crate::lifecycle::wall_clock;
 
 use super::ServeArgs;
 use super::certificates::Certificates;

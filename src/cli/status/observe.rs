@@ -21,7 +21,8 @@ use crate::cli::break_glass;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{call, event, objects, served, wall_clock};
+use crate::kube_api::{call, event, objects, served};
+use crate::lifecycle::wall_clock;
 
 use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Said};
 
@@ -91,13 +92,12 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
     let kinds = served(client).await.map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for kind in kinds {
-        let names = kind.names();
         let params = if kind == Kind::ClusterRole {
             ListParams::default().fields(&format!("metadata.name={OWNER}"))
         } else {
             ListParams::default().labels(OURS)
         };
-        let what = || format!("cannot list objects of kind {}", names.kind);
+        let what = || format!("cannot list objects of kind {}", kind.as_str());
         let list = match call(what, objects(client, kind).list(&params)).await {
             Ok(list) => list,
             // A missing right to see the owner says nothing about the rest.
@@ -106,7 +106,7 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
         };
         found.extend(list.into_iter().map(|object| {
             let mut value = serde_json::to_value(object).unwrap_or_default();
-            value["kind"] = names.kind.into();
+            value["kind"] = kind.as_str().into();
             value
         }));
     }
@@ -117,7 +117,7 @@ async fn registration(client: &Client) -> Known<Vec<Value>> {
 async fn breakable(client: &Client) -> Vec<Value> {
     let seen = break_glass::look(client).await;
     let with_kind = |(id, mut object): (Id, Value)| {
-        object["kind"] = id.kind.names().kind.into();
+        object["kind"] = id.kind.as_str().into();
         object
     };
     seen.objects.into_iter().map(with_kind).collect()
@@ -189,8 +189,7 @@ fn trusted(registration: &Known<Vec<Value>>) -> Known<Ends> {
     use base64::Engine as _;
     let objects = registration.as_ref().map_err(Clone::clone)?;
     let is_gate = |one: &&Value| {
-        one["kind"] == Kind::MutatingWebhooks.names().kind
-            && one["metadata"]["name"] == CONFIGURATION
+        one["kind"] == Kind::MutatingWebhooks.as_str() && one["metadata"]["name"] == CONFIGURATION
     };
     let Some(gate) = objects.iter().find(is_gate) else {
         return Ok(Vec::new());

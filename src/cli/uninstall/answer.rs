@@ -125,7 +125,7 @@ pub(super) fn listed(found: &Found) -> String {
 
 fn objects(found: &Found) -> Vec<ObjectRef> {
     let registered = found.objects.iter().map(|id| ObjectRef {
-        kind: id.kind.names().kind,
+        kind: id.kind.as_str(),
         namespace: String::new(),
         name: id.name.clone(),
     });

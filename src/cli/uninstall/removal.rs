@@ -13,7 +13,7 @@ use kube::api::{
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::kube_api::kind::{Id, Kind, in_order};
+use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, CallError, call, gone_is_deleted, objects};
 use meshgate_core::render::{BREAK_GLASS, OURS};
 
@@ -105,7 +105,7 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
     let served = kube_api::served(client).await?;
     let mut ids = Vec::new();
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
-        let what = || format!("cannot list objects of kind {}", kind.names().kind);
+        let what = || format!("cannot list objects of kind {}", kind.as_str());
         let params = ListParams::default().labels(OURS);
         let list = call(what, objects(client, *kind).list_metadata(&params)).await?;
         let names = list.into_iter().filter_map(|object| object.metadata.name);
@@ -120,7 +120,8 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
             ids.push(id);
         }
     }
-    Ok(in_order(ids))
+    ids.sort();
+    Ok(ids)
 }
 
 /// Namespaces with labels of meshgate's that are not being deleted.

@@ -17,8 +17,8 @@ use crate::certs::rotation::Registered;
 use crate::certs::secret_data::Content;
 use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
 use crate::certs::verify::verifying;
-use crate::kube_api::wall_clock;
 use crate::lifecycle::HealthCheck;
+use crate::lifecycle::wall_clock;
 use crate::metrics::Metrics;
 
 use super::registered::Watch;

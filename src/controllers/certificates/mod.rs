@@ -13,20 +13,20 @@ pub mod registered;
 pub mod secret;
 mod status;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use backon::ExponentialBuilder;
 use jiff::Timestamp;
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::certs::bundle;
+use crate::certs::bundle::{self, Ca};
 use crate::certs::rotation::{self, Step};
 use crate::kube_api::CallError;
-use crate::kube_api::backoff::Backoff;
+use crate::kube_api::backoff::{Pauses, doubling, short_first};
 use meshgate_core::render;
 
 use super::Context;
@@ -46,9 +46,10 @@ const IMPATIENT: Duration = Duration::from_millis(500);
 /// The pause after a write.
 const BREATH: Duration = Duration::from_millis(50);
 /// Writes in a row without a longer pause: a start and a rotation take fewer.
-const FREE: u32 = 12;
+const FREE: usize = 12;
 /// The pauses after so many, when another client keeps undoing them.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), LONGEST);
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// The time of day, by which certificates expire.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -57,14 +58,6 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Settings {
     pub source: Source,
     pub clock: Clock,
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Where certificates come from.
@@ -87,18 +80,17 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
 struct Reconciler {
     context: Arc<Context>,
     registered: Watch,
-    /// Writes and failures in a row.
-    in_a_row: u32,
+    /// Between writes and failures in a row.
+    pauses: Pauses,
     told: Told,
 }
 
-/// When to look again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// At once, after a write.
-    Now,
-    In(Duration),
+fn pauses() -> Pauses {
+    short_first(FREE, BREATH, BACKOFF)
 }
+
+/// The pause until the next look; `None` after a write, which may call for the next one.
+type Next = Option<Duration>;
 
 impl Reconciler {
     fn new(context: Arc<Context>) -> Self {
@@ -106,7 +98,7 @@ impl Reconciler {
         Self {
             context,
             registered: Watch::of(address),
-            in_a_row: 0,
+            pauses: pauses(),
             told: Told::default(),
         }
     }
@@ -114,11 +106,11 @@ impl Reconciler {
     async fn run(&mut self) {
         loop {
             let pause = match self.look().await {
-                Ok(Next::In(pause)) => {
-                    self.in_a_row = 0;
+                Ok(Some(pause)) => {
+                    self.pauses = pauses();
                     pause
                 }
-                Ok(Next::Now) => self.next_pause(),
+                Ok(None) => self.next_pause(),
                 // Another client wrote first: look at what it wrote.
                 Err(error) if error.is_conflict() => self.next_pause(),
                 Err(error) => {
@@ -131,11 +123,7 @@ impl Reconciler {
     }
 
     fn next_pause(&mut self) -> Duration {
-        self.in_a_row += 1;
-        match self.in_a_row.checked_sub(FREE) {
-            None => BREATH,
-            Some(beyond) => BACKOFF.pause(beyond + 1),
-        }
+        self.pauses.next().unwrap_or(LONGEST)
     }
 
     async fn look(&mut self) -> Result<Next, StepError> {
@@ -153,8 +141,10 @@ impl Reconciler {
         let secrets = Secrets::read(&client, self.namespace(), own).await?;
         let now = clock();
         let observed = secrets.observed(own, registered, now);
-        if let Some(bundle) = own::trust(&observed, now) {
-            self.publish(Trust::Bundle(bundle::pem(&bundle)), bundle.len());
+        let trusted = rotation::trusted(&observed, now);
+        // Before there is a CA, it is not known what callers are to trust.
+        if !trusted.is_empty() {
+            self.publish(Some(&trusted));
         }
         for (name, end) in own::ends(&observed) {
             let end = end.map_or(0, Timestamp::as_second);
@@ -166,14 +156,10 @@ impl Reconciler {
         let step = rotation::next(&observed, now);
         self.told.step(&step, secrets.place_of(&step));
         match step {
-            Step::Wait { .. } => return Ok(Next::In(IMPATIENT)),
+            Step::Wait { .. } => return Ok(Some(IMPATIENT)),
             Step::Rest { .. } => {
                 let has_written = secrets.adopt().await?;
-                return Ok(if has_written {
-                    Next::Now
-                } else {
-                    Next::In(LOOK)
-                });
+                return Ok((!has_written).then_some(LOOK));
             }
             Step::MakeCa { .. }
             | Step::KeepCas { .. }
@@ -185,7 +171,7 @@ impl Reconciler {
         if status::is_repair(&step) {
             self.context.metrics.certificate_repaired();
         }
-        Ok(Next::Now)
+        Ok(None)
     }
 
     async fn look_at_secret(&mut self, name: &str, now: Timestamp) -> Result<Next, StepError> {
@@ -194,18 +180,18 @@ impl Reconciler {
         let Some(seen) = place.read().await? else {
             self.told
                 .waits(&place, "it is missing: expected cert-manager to write it");
-            return Ok(Next::In(GIVEN));
+            return Ok(Some(GIVEN));
         };
         // Before it is filled it holds nothing: no `ca.crt` does not mean a public CA then.
         if let Err(why) = seen.content.pair() {
             self.told.waits(&place, &why);
-            return Ok(Next::In(GIVEN));
+            return Ok(Some(GIVEN));
         }
         self.told.clock(seen.created(), now);
         let cas = seen.content.cas.as_deref();
         self.publish_given(cas, now, &format!("ca.crt of Secret {place}"))
             .await?;
-        Ok(Next::In(GIVEN))
+        Ok(Some(GIVEN))
     }
 
     async fn look_at_file(
@@ -214,13 +200,13 @@ impl Reconciler {
         now: Timestamp,
     ) -> Result<Next, StepError> {
         let Some(path) = path else {
-            self.publish(Trust::System, 0);
-            return Ok(Next::In(LOOK));
+            self.publish(None);
+            return Ok(Some(LOOK));
         };
         let text = given::file(path).map_err(StepError::Content)?;
         self.publish_given(Some(&text), now, &path.display().to_string())
             .await?;
-        Ok(Next::In(GIVEN))
+        Ok(Some(GIVEN))
     }
 
     async fn publish_given(
@@ -230,19 +216,18 @@ impl Reconciler {
         from: &str,
     ) -> Result<(), CallError> {
         let registered = self.registered.look(&self.client()).await?;
-        match given::trust(cas, &registered, now) {
-            Ok(Trust::Bundle(pem)) => {
-                let count = bundle::read(pem.as_bytes()).map_or(0, |all| all.len());
-                self.publish(Trust::Bundle(pem), count);
-            }
-            Ok(other) => self.publish(other, 0),
+        match given::trusted(cas, &registered, now) {
+            Ok(trusted) => self.publish(trusted.as_deref()),
             Err(why) => self.told.problem(&format!("{from}: {why}")),
         }
         Ok(())
     }
 
-    fn publish(&self, trust: Trust, cas: usize) {
+    /// `None` for a public CA.
+    fn publish(&self, trusted: Option<&[Ca]>) {
+        let cas = trusted.map_or(0, <[Ca]>::len);
         self.context.metrics.ca_bundle_certs(cas);
+        let trust = trusted.map_or(Trust::System, |cas| Trust::Bundle(bundle::pem(cas)));
         let is_news = self.context.trust.send_if_modified(|before| {
             let is_news = before.as_ref() != Some(&trust);
             *before = Some(trust);

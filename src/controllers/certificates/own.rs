@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use kube::Client;
 
 use crate::certs::bundle::{self, Ca};
-use crate::certs::issue::{Authority, IssueError, Request};
-use crate::certs::rotation::{self, Held, Lifetimes, Observed, Registered, Step};
+use crate::certs::issue::{Authority, IssueError};
+use crate::certs::rotation::{Held, Lifetimes, Observed, Registered, Step};
 use crate::certs::secret_data::{self, Content};
 use crate::kube_api::CallError;
 
@@ -13,7 +13,6 @@ use super::secret::{SecretRef, Seen};
 
 /// Common name of CAs, for people only.
 const CA_NAME: &str = "meshgate CA";
-const LEAF_NAME: &str = "meshgate";
 
 #[derive(Debug, Clone)]
 pub struct Own {
@@ -108,13 +107,7 @@ impl Secrets {
                 let ca = self.seen_ca.as_ref().map(|seen| seen.content.authority());
                 let missing = || Err("the CA's Secret is missing".to_owned());
                 let ca = ca.unwrap_or_else(missing).map_err(StepError::Content)?;
-                let request = Request {
-                    name: LEAF_NAME,
-                    dns_names: &own.names,
-                    addresses: &[],
-                    lifetime: *lifetime,
-                };
-                let issued = ca.issue(&request, now)?;
+                let issued = ca.issue(&own.names, *lifetime, now)?;
                 let content = Content {
                     cert: Some(issued.cert_pem.into_bytes()),
                     key: Some(issued.key_pem.into_bytes()),
@@ -173,9 +166,4 @@ pub(super) fn ends(observed: &Observed) -> [(&'static str, Option<Timestamp>); 2
         Held::Missing | Held::Unusable(_) => None,
     };
     [("ca", ca), ("leaf", leaf)]
-}
-
-/// What callers are to trust; `None` while there is no CA.
-pub(super) fn trust(observed: &Observed, now: Timestamp) -> Option<Vec<Ca>> {
-    Some(rotation::trusted(observed, now)).filter(|bundle| !bundle.is_empty())
 }

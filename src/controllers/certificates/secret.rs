@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, watcher};
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
 use crate::certs::secret_data::{CAS, CERT, Content, KEY};
-use crate::kube_api::{CallError, MANAGER, call, gone_is_deleted, owner};
+use crate::kube_api::follow::changes;
+use crate::kube_api::{CallError, as_seen, by_meshgate, call, gone_is_deleted, owner};
 use meshgate_core::render::OURS;
 
 /// The type of a Secret with a certificate and its key.
@@ -38,6 +37,10 @@ impl Seen {
     pub fn created(&self) -> Option<Timestamp> {
         let created = self.object.metadata.creation_timestamp.as_ref();
         created.map(|time| time.0)
+    }
+
+    fn is_immutable(&self) -> bool {
+        self.object.immutable == Some(true)
     }
 
     fn has_owner(&self, owner: &OwnerReference) -> bool {
@@ -65,12 +68,12 @@ impl SecretRef {
         &self.client
     }
 
-    /// Yields an item whenever the Secret may have changed. Needs list and watch of this one name.
+    /// An item whenever the Secret may have changed. Needs list and watch of this one name.
     pub fn changes(&self) -> BoxStream<'static, ()> {
-        let api: Api<PartialObjectMeta<Secret>> =
-            Api::namespaced(self.client.clone(), &self.namespace);
+        let namespace = self.namespace.clone();
+        let api = move |client| Api::<PartialObjectMeta<Secret>>::namespaced(client, &namespace);
         let config = Config::default().fields(&format!("metadata.name={}", self.name));
-        watcher(api, config).default_backoff().map(drop).boxed()
+        changes(&self.client, api, config)
     }
 
     fn api(&self) -> Api<Secret> {
@@ -94,30 +97,21 @@ impl SecretRef {
     /// # Errors
     /// The API server refuses it or does not answer; a conflict if another client wrote first.
     pub async fn write(&self, seen: Option<&Seen>, content: &Content) -> Result<(), CallError> {
-        let owner = owner::reference(&self.client).await?;
-        let api = self.api();
-        let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let Some(seen) = seen else {
-            let mut object = Secret {
-                type_: Some(TLS.to_owned()),
-                ..Secret::default()
-            };
-            object.metadata.name = Some(self.name.clone());
-            fill(&mut object, content, owner);
-            let what = || format!("cannot create Secret {self}");
-            call(what, api.create(&params, &object)).await?;
-            return Ok(());
-        };
-        if seen.object.immutable == Some(true) {
+        if let Some(seen) = seen.filter(|seen| seen.is_immutable()) {
             return self.delete(seen).await;
         }
-        let mut object = seen.object.clone();
-        fill(&mut object, content, owner);
-        let what = || format!("cannot write Secret {self}");
-        call(what, api.replace(&self.name, &params, &object)).await?;
+        let (api, params) = (self.api(), by_meshgate());
+        let mut object = seen.map(|seen| seen.object.clone()).unwrap_or_default();
+        fill(&mut object, content, owner::reference(&self.client).await?);
+        if seen.is_some() {
+            let what = || format!("cannot write Secret {self}");
+            call(what, api.replace(&self.name, &params, &object)).await?;
+        } else {
+            object.type_ = Some(TLS.to_owned());
+            object.metadata.name = Some(self.name.clone());
+            let what = || format!("cannot create Secret {self}");
+            call(what, api.create(&params, &object)).await?;
+        }
         Ok(())
     }
 
@@ -129,7 +123,7 @@ impl SecretRef {
         let Some(owner) = owner::reference(&self.client).await? else {
             return Ok(false);
         };
-        if seen.has_owner(&owner) || seen.object.immutable == Some(true) {
+        if seen.has_owner(&owner) || seen.is_immutable() {
             return Ok(false);
         }
         self.write(Some(seen), &seen.content).await?;
@@ -137,16 +131,9 @@ impl SecretRef {
     }
 
     async fn delete(&self, seen: &Seen) -> Result<(), CallError> {
-        let metadata = &seen.object.metadata;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: metadata.uid.clone(),
-                resource_version: metadata.resource_version.clone(),
-            }),
-            ..DeleteParams::default()
-        };
+        let (api, params) = (self.api(), as_seen(&seen.object.metadata));
         let what = || format!("cannot delete Secret {self}, which is immutable");
-        gone_is_deleted(call(what, self.api().delete(&self.name, &params)).await)
+        gone_is_deleted(call(what, api.delete(&self.name, &params)).await)
     }
 }
 

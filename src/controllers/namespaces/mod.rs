@@ -9,18 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch, PatchParams};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, Error, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::kube_api::backoff::Backoff;
+use crate::kube_api::backoff::doubling;
+use crate::kube_api::follow::{Failure, follow};
 use crate::kube_api::{CallError, MANAGER, call};
 
 use self::plan::{Extent, Labelling};
@@ -30,9 +32,8 @@ const AT_ONCE: usize = 8;
 /// Time between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(2);
 /// After a patch that failed.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
-/// All namespaces are listed again this often: a watch whose connection is dead reports nothing.
-const RESYNC: Duration = Duration::from_secs(240);
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), LONGEST);
+const LONGEST: Duration = Duration::from_secs(30);
 /// A patch whose labels do not stay keeps the rest waiting for so many tries: an API server takes up a
 /// new mirror sooner than that.
 const UNDONE: u32 = 5;
@@ -47,6 +48,7 @@ pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
 struct Todo {
     changes: Labelling,
     failures: u32,
+    pauses: ExponentialBackoff,
     /// The API server accepted the last patch, and a mutation in the same request undid it.
     is_undone: bool,
     due: Instant,
@@ -57,6 +59,7 @@ impl Todo {
         Self {
             changes,
             failures: 0,
+            pauses: BACKOFF.build(),
             is_undone: false,
             due: Instant::now(),
         }
@@ -65,7 +68,7 @@ impl Todo {
     fn failed(&mut self, is_undone: bool) {
         self.failures += 1;
         self.is_undone = is_undone;
-        self.due = Instant::now() + BACKOFF.pause(self.failures);
+        self.due = Instant::now() + self.pauses.next().unwrap_or(LONGEST);
     }
 
     /// Whether the rest need not wait for it any longer.
@@ -81,7 +84,7 @@ struct Sent {
     result: Result<ObjectMeta, CallError>,
 }
 
-type Events = BoxStream<'static, Result<Event<PartialObjectMeta<Namespace>>, Error>>;
+type Events = BoxStream<'static, Result<Event<PartialObjectMeta<Namespace>>, Failure>>;
 
 struct Labeller {
     context: Arc<Context>,
@@ -121,12 +124,10 @@ impl Labeller {
         }
         let mut in_force = self.context.in_force.subscribe();
         let mut events = self.events();
-        let mut resync = tokio::time::interval(RESYNC);
-        resync.reset();
         let mut progress = tokio::time::interval(PROGRESS);
         progress.reset();
         loop {
-            let wait = self.send_what_is_due();
+            let next = self.send_what_is_due();
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => self.note(event),
@@ -134,13 +135,12 @@ impl Labeller {
                     None => return,
                 },
                 Some(sent) = self.in_flight.next() => self.sent(&sent),
-                () = tokio::time::sleep(wait) => {}
+                () = sleep_until(next.unwrap_or_else(Instant::now).into()), if next.is_some() => {}
                 // The sender is in the context, so it is never gone.
                 Ok(_) = in_force.wait_for(|is| *is), if self.extent == Extent::Added => {
                     self.extent = Extent::Exact;
                     events = self.events();
                 }
-                _ = resync.tick() => events = self.events(),
                 _ = progress.tick() => self.tell_progress(),
             }
             self.tell_whether_done();
@@ -149,8 +149,7 @@ impl Labeller {
 
     /// A list of all namespaces, and then their changes.
     fn events(&self) -> Events {
-        let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.context.client.clone());
-        watcher(api, Config::default()).default_backoff().boxed()
+        follow(&self.context.client, Api::all, Config::default(), drop)
     }
 
     fn note(&mut self, event: Event<PartialObjectMeta<Namespace>>) {
@@ -190,8 +189,8 @@ impl Labeller {
         }
     }
 
-    /// Sends patches, a few at a time, one per namespace. Returns how long nothing more is due.
-    fn send_what_is_due(&mut self) -> Duration {
+    /// Sends patches, a few at a time, one per namespace. Returns when the next one is due, if any is.
+    fn send_what_is_due(&mut self) -> Option<Instant> {
         let now = Instant::now();
         let room = AT_ONCE.saturating_sub(self.in_flight.len());
         let is_due = |name: &String, todo: &Todo| todo.due <= now && !self.sending.contains(name);
@@ -206,8 +205,7 @@ impl Labeller {
             self.sending.insert(name);
         }
         let later = self.todo.values().map(|todo| todo.due);
-        let next = later.filter(|due| *due > now).min();
-        next.map_or(RESYNC, |due| due - now)
+        later.filter(|due| *due > now).min()
     }
 
     fn sent(&mut self, sent: &Sent) {

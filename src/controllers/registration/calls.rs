@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::Preconditions;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{self, CallError, MANAGER, call, gone_is_deleted, objects, wall_clock};
+use crate::kube_api::{
+    self, CallError, MANAGER, as_seen, by_meshgate, call, gone_is_deleted, objects,
+};
+use crate::lifecycle::wall_clock;
 use meshgate_core::render::{OURS, OWNER};
 
-use super::observed::{CONFIGURATION_LABEL, Fleet, InstallNamespace, Object, Replica, SERVING};
+use super::observed::{Fleet, InstallNamespace, Object, SERVING};
 use super::plan::Action;
 
 /// Reads all objects that carry our label, and those with a wanted name, whose label another client may
@@ -29,7 +30,7 @@ pub(super) async fn objects_of(
     let labelled = ListParams::default().labels(OURS);
     // Other roles may carry the label: only the owner is ours to write.
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
-        let what = || format!("cannot list objects of kind {}", kind.names().kind);
+        let what = || format!("cannot list objects of kind {}", kind.as_str());
         let list = async {
             let list = objects(client, *kind).list(&labelled).await?;
             let parsed = list.into_iter().map(|object| parsed(*kind, object));
@@ -58,8 +59,8 @@ fn parsed(kind: Kind, object: DynamicObject) -> Result<Object, kube::Error> {
     let parse = || {
         let mut value = serde_json::to_value(object)?;
         // Items of a list do not say what they are.
-        value["apiVersion"] = format!("{}/v1", kind.names().group).into();
-        value["kind"] = kind.names().kind.into();
+        value["apiVersion"] = kind.api_version().into();
+        value["kind"] = kind.as_str().into();
         Object::parse(value)
     };
     parse().map_err(kube::Error::SerdeError)
@@ -99,24 +100,7 @@ pub(super) async fn fleet(
     let params = ListParams::default().labels(SERVING);
     let what = || format!("cannot list the serving replicas in namespace {namespace}");
     let pods = call(what, api.list(&params)).await?;
-    let now = wall_clock();
-    let replicas = pods.into_iter().map(|pod| replica(pod, now));
-    Ok(Fleet::of(replicas, configuration))
-}
-
-/// One that is being deleted answers within its grace period, by the configuration that it has.
-pub(super) fn replica(pod: Pod, now: Timestamp) -> Replica {
-    let end = pod.metadata.deletion_timestamp;
-    let status = pod.status.unwrap_or_default();
-    let mut labels = pod.metadata.labels.unwrap_or_default();
-    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    let mut conditions = status.conditions.unwrap_or_default().into_iter();
-    Replica {
-        name: pod.metadata.name.unwrap_or_default(),
-        configuration: labels.remove(CONFIGURATION_LABEL),
-        is_ready: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
-        is_gone: has_ended || end.is_some_and(|end| end.0 <= now),
-    }
+    Ok(Fleet::of(pods, configuration, wall_clock()))
 }
 
 /// Asks for a dry run of a ConfigMap with this label. Returns the annotations that it would have.
@@ -133,7 +117,7 @@ pub(super) async fn dry_run(
     object.metadata.labels = Some(BTreeMap::from([(label.to_owned(), String::new())]));
     let params = PostParams {
         dry_run: true,
-        field_manager: Some(MANAGER.to_owned()),
+        ..by_meshgate()
     };
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let what = || format!("dry run of a ConfigMap in namespace {namespace}");
@@ -149,12 +133,8 @@ pub(super) async fn create_namespace(client: &Client, name: &str) -> Result<(), 
     let api: Api<Namespace> = Api::all(client.clone());
     let mut object = Namespace::default();
     object.metadata.name = Some(name.to_owned());
-    let params = PostParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PostParams::default()
-    };
     let what = || format!("cannot create namespace {name}");
-    match call(what, api.create(&params, &object)).await {
+    match call(what, api.create(&by_meshgate(), &object)).await {
         Err(error) if !error.is_conflict() => Err(error),
         _ => Ok(()),
     }
@@ -185,13 +165,7 @@ pub(super) async fn write(
             kube_api::merge(client, id, patch, kube_api::BREAK_GLASS_MANAGER).await
         }
         Action::Delete(id) => {
-            let params = DeleteParams {
-                preconditions: seen.map(|seen| Preconditions {
-                    uid: seen.metadata.uid.clone(),
-                    resource_version: seen.metadata.resource_version.clone(),
-                }),
-                ..DeleteParams::default()
-            };
+            let params = seen.map(|seen| as_seen(&seen.metadata)).unwrap_or_default();
             let api = objects(client, id.kind);
             let deleted = api.delete(&id.name, &params);
             call(|| format!("cannot delete {id}"), deleted)

@@ -102,16 +102,14 @@ pub(super) fn hold_back(object: &mut Object, live: Option<&Object>) {
 /// ask for another configuration, or enforcement is suspended.
 pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
     let live = live.filter(|live| !is_of_another(live, wanted));
-    let is_armed = |entry: &&&Entry| {
+    let is_armed = |entry: &Entry| {
         let live = live.and_then(|live| live.entry(&entry.name));
         live.is_some_and(|live| live.fails_closed() && !break_glass::is_off(&json!(live)))
     };
-    let to_arm: Vec<&Entry> = wanted
-        .entries()
-        .iter()
-        .filter(|entry| arms(entry))
-        .collect();
-    (to_arm.iter().filter(is_armed).count(), to_arm.len())
+    let to_arm = wanted.entries().iter().filter(|entry| arms(entry));
+    to_arm.fold((0, 0), |(armed, all), entry| {
+        (armed + usize::from(is_armed(entry)), all + 1)
+    })
 }
 
 fn is_ours(entry: &Entry) -> bool {

@@ -1,8 +1,6 @@
 //! What other clients add to meshgate's objects stays (case 78), and is reported where it narrows which
 //! pods meshgate is asked about. Pure.
 
-use std::fmt;
-
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement as Term;
 use serde::Serialize;
@@ -148,38 +146,23 @@ fn has_term(terms: &[Term], term: &Term) -> bool {
     terms.iter().any(is_same)
 }
 
-/// A webhook entry or a policy that is asked about fewer pods than wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Narrowed {
-    name: String,
-    added: Vec<String>,
-}
-
-impl fmt::Display for Narrowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let added = self.added.join(", ");
-        write!(f, "{} (another client added {added})", self.name)
-    }
-}
-
-/// What of an object is narrowed: entries of a webhook configuration, or a policy as a whole.
-pub(super) fn narrowed(wanted: &Object, live: &Object) -> Vec<Narrowed> {
+/// What of an object is asked about fewer pods than wanted, and why: entries of a webhook configuration, or a
+/// policy as a whole.
+pub(super) fn narrowed(wanted: &Object, live: &Object) -> Vec<String> {
     let specs = wanted.spec.as_ref().zip(live.spec.as_ref());
-    let policy = specs.map(|(own, live)| Narrowed {
-        name: wanted.id.name.clone(),
-        added: added_conditions(
-            own.match_conditions.as_ref(),
-            live.match_conditions.as_ref(),
-        ),
+    let policy = specs.map(|(own, live)| {
+        let (own, live) = (&own.match_conditions, &live.match_conditions);
+        (
+            &wanted.id.name,
+            added_conditions(own.as_ref(), live.as_ref()),
+        )
     });
-    let entries = wanted.entries().iter().filter_map(|entry| {
-        Some(Narrowed {
-            name: entry.name.clone(),
-            added: added(entry, live.entry(&entry.name)?),
-        })
-    });
+    let entries = wanted.entries().iter();
+    let entries = entries.filter_map(|own| Some((&own.name, added(own, live.entry(&own.name)?))));
     let all = policy.into_iter().chain(entries);
-    all.filter(|one| !one.added.is_empty()).collect()
+    let all = all.filter(|(_, added)| !added.is_empty());
+    all.map(|(name, added)| format!("{name} (another client added {})", added.join(", ")))
+        .collect()
 }
 
 fn added(wanted: &Entry, live: &Entry) -> Vec<String> {

@@ -9,10 +9,12 @@
 //! - `proof`: what dry runs prove.
 //! - `status`: how the registration is, once per look; `report` tells it.
 //! - `triggers`: what is watched.
+//! - `leave`: the last look, when meshgate's namespace is being deleted.
 
 mod calls;
 mod entries;
 mod foreign_conditions;
+mod leave;
 mod observed;
 mod plan;
 mod proof;
@@ -26,12 +28,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::kube_api::backoff::Backoff;
+use crate::kube_api::backoff::doubling;
 use crate::kube_api::kind::Kind;
-use crate::kube_api::{self, CallError, wall_clock};
+use crate::kube_api::{self, CallError};
+use crate::lifecycle::wall_clock;
 use meshgate_core::injector::profile::Mode;
 use meshgate_core::render::{self, FailurePolicy, MirrorForm, Settings};
 
@@ -50,10 +54,8 @@ use self::triggers::Triggers;
 const RESYNC: Duration = Duration::from_secs(30);
 /// Changes come in bundles: meshgate looks this long after the first of one.
 const BUNDLE: Duration = Duration::from_millis(50);
-/// How long the last look may take, when it is told to stop.
-const LAST_LOOK: Duration = Duration::from_secs(3);
 /// After a look that failed.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), Duration::from_secs(15));
 
 /// Runs until the token is cancelled.
 pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
@@ -81,7 +83,8 @@ struct Reconciler {
     withdrawn: bool,
     /// Since when there is nothing to do but to remove what is stale.
     quiet_since: Option<Instant>,
-    failures: u32,
+    /// After looks that fail.
+    pauses: ExponentialBackoff,
     /// At the last look: all that is to be armed is armed, and the rest is there.
     is_complete: bool,
 }
@@ -99,7 +102,7 @@ impl Reconciler {
             writers: Vec::new(),
             withdrawn: false,
             quiet_since: None,
-            failures: 0,
+            pauses: BACKOFF.build(),
             is_complete: false,
         }
     }
@@ -113,46 +116,18 @@ impl Reconciler {
         loop {
             let next = match self.look(&mut triggers).await {
                 Ok(next) => {
-                    self.failures = 0;
+                    self.pauses = BACKOFF.build();
                     next
                 }
                 // Another client wrote first.
                 Err(error) if error.is_conflict() => Some(Instant::now() + BUNDLE),
                 Err(error) => {
                     self.reporter.failed(&error);
-                    self.failures += 1;
-                    Some(Instant::now() + BACKOFF.pause(self.failures))
+                    self.pauses.next().map(|pause| Instant::now() + pause)
                 }
             };
             if let Some(at) = next {
                 self.wait(at, triggers.as_mut()).await;
-            }
-        }
-    }
-
-    async fn leave_in_time(&mut self) {
-        if tokio::time::timeout(LAST_LOOK, self.leave()).await.is_err() {
-            tracing::debug!(
-                "stopped before it was known whether meshgate's namespace is being deleted"
-            );
-        }
-    }
-
-    /// When it is told to stop, what is written stays. But the deletion of meshgate's namespace stops this
-    /// process as well, maybe before the watch reports it.
-    async fn leave(&mut self) {
-        let context = Arc::clone(&self.context);
-        let namespace = &context.form.settings.namespace;
-        let found = calls::install_namespace(&context.client, namespace).await;
-        if !matches!(found, Ok((InstallNamespace::Terminating, _))) {
-            return;
-        }
-        loop {
-            match self.look(&mut None).await {
-                Ok(None) => {}
-                Ok(Some(_)) => return,
-                // There is no later look: retry for as long as there is time.
-                Err(_) => tokio::time::sleep(BUNDLE).await,
             }
         }
     }
@@ -280,16 +255,17 @@ impl Reconciler {
         } else {
             MirrorForm::Webhook
         };
-        let mut settings = Settings {
+        let ca_bundle = match &*self.trust.borrow() {
+            Some(Trust::Bundle(pem)) => Some(pem.clone()),
+            Some(Trust::System) | None => None,
+        };
+        Settings {
             failure_policy: FailurePolicy::Fail,
             mirror: self.context.form.mirror.unwrap_or(found),
             writers: self.writers.clone(),
+            ca_bundle,
             ..self.context.form.settings.clone()
-        };
-        if let Some(trust) = &*self.trust.borrow() {
-            trust.enter(&mut settings);
         }
-        settings
     }
 
     fn wanted(&self, settings: &Settings) -> Vec<Object> {
@@ -392,7 +368,7 @@ impl Reconciler {
         }
         tracing::info!(object = %id, "{what}");
         let metrics = &self.context.metrics;
-        metrics.registration_written(id.kind.names().kind, what);
+        metrics.registration_written(id.kind.as_str(), what);
         Ok(None)
     }
 

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
@@ -220,19 +222,8 @@ impl Observed {
     }
 }
 
-/// A pod that serves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Replica {
-    pub(super) name: String,
-    /// Its label [`CONFIGURATION_LABEL`].
-    pub(super) configuration: Option<String>,
-    pub(super) is_ready: bool,
-    /// It has ended, or its grace period is over: no call reaches it any more.
-    pub(super) is_gone: bool,
-}
-
 /// Label of serving replicas: a hash of the configuration that they have.
-pub(super) const CONFIGURATION_LABEL: &str = "meshgate.io/configuration";
+const CONFIGURATION_LABEL: &str = "meshgate.io/configuration";
 
 /// Selects the serving replicas, in our namespace.
 pub(super) const SERVING: &str =
@@ -260,13 +251,30 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    pub(super) fn of(replicas: impl IntoIterator<Item = Replica>, configuration: &str) -> Self {
+    /// One that is being deleted answers within its grace period, by the configuration that it has. No call
+    /// reaches it after that, nor once it has ended.
+    pub(super) fn of(
+        pods: impl IntoIterator<Item = Pod>,
+        configuration: &str,
+        now: Timestamp,
+    ) -> Self {
         let mut fleet = Self::default();
-        for replica in replicas.into_iter().filter(|replica| !replica.is_gone) {
+        for Pod {
+            metadata, status, ..
+        } in pods
+        {
+            let status = status.unwrap_or_default();
+            let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+            if has_ended || metadata.deletion_timestamp.is_some_and(|end| end.0 <= now) {
+                continue;
+            }
+            let mut conditions = status.conditions.iter().flatten();
+            let is_ready = conditions.any(|one| one.type_ == "Ready" && one.status == "True");
             fleet.count += 1;
-            fleet.ready += usize::from(replica.is_ready);
-            if replica.configuration.as_deref() != Some(configuration) {
-                fleet.lacking.push(replica.name);
+            fleet.ready += usize::from(is_ready);
+            let labels = metadata.labels.unwrap_or_default();
+            if labels.get(CONFIGURATION_LABEL).map(String::as_str) != Some(configuration) {
+                fleet.lacking.push(metadata.name.unwrap_or_default());
             }
         }
         fleet.lacking.sort_unstable();

@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use serde_json::json;
 
-use crate::kube_api::backoff::Backoff;
+use crate::kube_api::backoff::doubling;
 use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::render::{
     self, CHECK_PROOF, MIRROR, MIRROR_PROOF, POLICIES, REACH_ENTRY, Settings, proof,
@@ -27,7 +28,9 @@ pub(super) const SETTLE: Duration = Duration::from_secs(5);
 /// Pause where the API server may only not have taken it up yet, for so many tries.
 const CACHE_PAUSE: Duration = Duration::from_millis(100);
 const CACHE_TRIES: u32 = 10;
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
+/// After these.
+const BACKOFF: ExponentialBuilder = doubling(Duration::from_millis(500), LONGEST);
+const LONGEST: Duration = Duration::from_secs(5);
 /// A failure is reported after this time, since an API server takes up policies within a second or
 /// two; and again after the other, while it lasts.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -135,7 +138,9 @@ pub(super) struct Proof {
     proved: Option<(String, Instant)>,
     /// The first failure, and all since.
     since: Option<Instant>,
-    failures: u32,
+    /// Tries that the cache may explain.
+    cache_tries: u32,
+    pauses: Option<ExponentialBackoff>,
     due: Option<Instant>,
     failure: Option<Unproved>,
     told: Option<(Unproved, Instant)>,
@@ -218,12 +223,12 @@ impl Proof {
     }
 
     fn failed(&mut self, why: Unproved, is_urgent: bool, now: Instant) {
-        self.failures += 1;
-        let is_cache = matches!(why, Unproved::NotYet(_)) && self.failures <= CACHE_TRIES;
-        let pause = if is_cache {
+        let pause = if matches!(why, Unproved::NotYet(_)) && self.cache_tries < CACHE_TRIES {
+            self.cache_tries += 1;
             CACHE_PAUSE
         } else {
-            BACKOFF.pause(self.failures)
+            let pauses = self.pauses.get_or_insert_with(|| BACKOFF.build());
+            pauses.next().unwrap_or(LONGEST)
         };
         self.due = Some(now + pause);
         let since = *self.since.get_or_insert(now);

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crate::controllers::Context;
 use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{CallError, MANAGER, wall_clock};
+use crate::kube_api::{CallError, MANAGER};
+use crate::lifecycle::wall_clock;
 use meshgate_core::render::CONFIGURATION;
 
 use super::observed::{Object, Observed};
@@ -62,8 +63,8 @@ impl Reporter {
     }
 
     async fn event(&self, id: &Id, live: Option<&Object>, event: &Event) {
-        let live = live.map(Object::to_value);
-        let recorded = event::record(&self.context.client, id, live.as_ref(), event).await;
+        let uid = live.and_then(|live| live.metadata.uid.as_deref());
+        let recorded = event::record(&self.context.client, id, uid, event).await;
         if let Err(error) = recorded {
             tracing::warn!("cannot create Event {}: {error}", event.reason);
         }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
 use super::entries;
-use super::foreign_conditions::{Narrowed, narrowed};
+use super::foreign_conditions::{contains, narrowed};
 use super::observed::{Fleet, Object, Observed};
 use super::plan::{Hold, Plan};
-use super::proof::{Proofs, Subject, are_policies_wanted};
+use super::proof::{Proofs, Subject, are_policies_wanted, is_check};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Status {
@@ -19,7 +19,8 @@ pub(super) struct Status {
     pub(super) is_complete: bool,
     /// Pods that require an injector are refused, also while meshgate cannot be called.
     pub(super) enforces: bool,
-    pub(super) narrowed: Vec<Narrowed>,
+    /// What is asked about fewer pods than wanted.
+    pub(super) narrowed: Vec<String>,
     pub(super) hold: Hold,
 }
 
@@ -68,7 +69,10 @@ impl Facts<'_> {
             .map(|one| entries::armed(one, observed.live(one)));
         let (armed, all) = counts.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
         let is_there = wanted.iter().all(|one| observed.live(one).is_some());
-        let is_proved = self.proofs.of(Subject::Check).is_proved();
+        // Suspended bindings are proved too, as they are: they refuse nothing.
+        let mut checks = wanted.iter().filter(|one| is_check(&one.id));
+        let as_wanted = |one: &Object| observed.live(one).is_some_and(|live| contains(live, one));
+        let is_proved = self.proofs.of(Subject::Check).is_proved() && checks.all(as_wanted);
         let is_guaranteed = is_proved || !are_policies_wanted(wanted);
         let is_complete = armed == all && is_there && is_guaranteed;
         // Until policies are in force, webhooks stay as they are.
@@ -84,7 +88,7 @@ impl Facts<'_> {
         status
     }
 
-    fn narrowed(&self) -> Vec<Narrowed> {
+    fn narrowed(&self) -> Vec<String> {
         // Then entries in the cluster were written for another configuration.
         if self.look.plan.hold == Hold::AwaitRollout {
             return Vec::new();

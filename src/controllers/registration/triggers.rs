@@ -1,20 +1,17 @@
 //! What makes meshgate look again: an object of the registration, its namespace or a serving replica has changed.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, watcher};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
 
+use crate::kube_api::follow::changes;
 use crate::kube_api::kind::Kind;
 use crate::kube_api::objects;
-use meshgate_core::render::OURS;
-use meshgate_core::render::OWNER;
+use meshgate_core::render::{OURS, OWNER};
 
 use super::observed::SERVING;
 
@@ -32,21 +29,23 @@ impl Triggers {
         namespace: &str,
         has_fleet: bool,
     ) -> Self {
-        let mut streams = Vec::new();
-        for kind in served.iter().copied() {
+        let of_registration = |kind: &Kind| {
+            let kind = *kind;
             let config = if kind == Kind::ClusterRole {
                 Config::default().fields(&format!("metadata.name={OWNER}"))
             } else {
                 Config::default().labels(OURS)
             };
-            streams.push(changes(objects(client, kind), config));
-        }
-        let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
+            changes(client, move |client| objects(&client, kind), config)
+        };
+        let mut streams: Vec<_> = served.iter().map(of_registration).collect();
         let config = Config::default().fields(&format!("metadata.name={namespace}"));
-        streams.push(changes(api, config));
+        let namespaces = Api::<PartialObjectMeta<Namespace>>::all;
+        streams.push(changes(client, namespaces, config));
         if has_fleet {
-            let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
-            streams.push(changes(api, Config::default().labels(SERVING)));
+            let namespace = namespace.to_owned();
+            let pods = move |client| Api::<PartialObjectMeta<Pod>>::namespaced(client, &namespace);
+            streams.push(changes(client, pods, Config::default().labels(SERVING)));
         }
         Self {
             served: served.clone(),
@@ -67,12 +66,4 @@ impl Triggers {
         // All that has come by now is one change.
         while let Some(Some(())) = futures::FutureExt::now_or_never(self.changes.next()) {}
     }
-}
-
-fn changes<K>(api: Api<K>, config: Config) -> BoxStream<'static, ()>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    // An error is followed by a pause and a new list, which is a change as well.
-    watcher(api, config).default_backoff().map(drop).boxed()
 }

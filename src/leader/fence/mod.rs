@@ -16,6 +16,8 @@ use tower::BoxError;
 use axum::http::uri::PathAndQuery;
 use axum::http::{Method, Request, Response, Uri};
 
+use crate::kube_api::DEADLINE;
+
 use super::claim::{Claim, NotHeld};
 
 /// A write may take at least so long. Claims last for ten seconds and are renewed every two, so that
@@ -43,14 +45,8 @@ impl Fenced {
     /// As `client`, but writes need the claim in this term. Only inside a runtime.
     pub fn new(client: Client, claim: Claim, term: u64) -> Self {
         let namespace = client.default_namespace().to_owned();
-        let service = tower::service_fn(move |request| {
-            let fence = Fence {
-                client: client.clone(),
-                claim: claim.clone(),
-                term,
-            };
-            fence.send(request)
-        });
+        let service =
+            tower::service_fn(move |request| send(client.clone(), claim.clone(), term, request));
         Self(Client::new(service, namespace))
     }
 
@@ -59,41 +55,41 @@ impl Fenced {
     }
 }
 
-struct Fence {
+async fn send(
     client: Client,
-    claim: Claim,
+    mut claim: Claim,
     term: u64,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    if !changes(request.method(), request.uri()) {
+        return Ok(client.send(request).await?);
+    }
+    let end = claim.room(term, LEAST).await?;
+    // A claim may last for ever: no call waits for longer than this.
+    let end = end.min(Instant::now() + DEADLINE);
+    // In a task of its own, which goes on when the controller that wanted the write is stopped:
+    // the elector must know when the write has ended.
+    let (answer, answered) = oneshot::channel();
+    claim.writes().spawn(async move {
+        // The receiver is gone if that controller was stopped.
+        drop(answer.send(write(client, request, end).await));
+    });
+    answered.await?
 }
 
-impl Fence {
-    async fn send(mut self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        if !changes(request.method(), request.uri()) {
-            return Ok(self.client.send(request).await?);
-        }
-        let Some(end) = self.claim.room(self.term, LEAST).await? else {
-            return Ok(self.client.send(request).await?);
-        };
-        // In a task of its own, which goes on when the controller that wanted the write is stopped:
-        // the elector must know when the write has ended.
-        let (answer, answered) = oneshot::channel();
-        let writes = self.claim.writes().clone();
-        writes.spawn(async move {
-            // The receiver is gone if that controller was stopped.
-            drop(answer.send(self.write(request, end).await));
-        });
-        answered.await?
+async fn write(
+    client: Client,
+    request: Request<Body>,
+    end: Instant,
+) -> Result<Response<Body>, BoxError> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(NotHeld.into());
     }
-
-    async fn write(self, request: Request<Body>, end: Instant) -> Result<Response<Body>, BoxError> {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(NotHeld.into());
-        }
-        let request = within(request, left)?;
-        match timeout_at(end, self.client.send(request)).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(TooLong { within: left }.into()),
-        }
+    let request = within(request, left)?;
+    match timeout_at(end, client.send(request)).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(TooLong { within: left }.into()),
     }
 }
 

@@ -13,8 +13,8 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-
-use super::record::Record;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 /// Others wait for so long after a change before they take the Lease.
 pub(super) const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -41,7 +41,7 @@ pub(super) struct Contender {
 /// The Lease as it was last seen, and when it was first seen so.
 #[derive(Debug, Clone)]
 struct Seen {
-    record: Record,
+    lease: LeaseSpec,
     version: String,
     since: Instant,
 }
@@ -55,28 +55,28 @@ pub(super) struct Claimed {
     pub(super) term: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ask {
     Look,
-    Create(Record),
+    Create(LeaseSpec),
     /// Write it over this version.
-    Update(Record, String),
+    Update(LeaseSpec, String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     /// With the version.
-    Found(Record, String),
+    Found(LeaseSpec, String),
     Missing,
     /// With the new version.
-    Written(Record, String),
+    Written(LeaseSpec, String),
     /// Another process has written it.
     Conflict,
     /// No usable answer: a write may have come through.
     Failed,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Ask(Ask),
     /// Wait for the next try.
@@ -103,7 +103,7 @@ impl Contender {
 
     /// The last known holder; empty if the Lease is free.
     pub(super) fn holder(&self) -> &str {
-        self.seen.as_ref().map_or("", |seen| &seen.record.holder)
+        self.seen.as_ref().map_or("", |seen| holder(&seen.lease))
     }
 
     /// The last claim, which may have ended.
@@ -124,15 +124,16 @@ impl Contender {
     /// Takes up the answer to what was sent at `sent`.
     pub(super) fn answered(&mut self, answer: Answer, sent: Instant, now: Now) -> Next {
         match answer {
-            Answer::Found(record, version) => self.found(record, version, now),
+            Answer::Found(lease, version) => self.found(lease, version, now),
             Answer::Missing => self.missing(now),
-            Answer::Written(record, version) => {
-                let is_mine = record.holder == self.identity;
-                self.seen = Some(Seen {
-                    record,
+            Answer::Written(lease, version) => {
+                let seen = Seen {
+                    lease,
                     version,
                     since: now.steady,
-                });
+                };
+                let is_mine = self.is_mine(&seen);
+                self.seen = Some(seen);
                 self.claim = is_mine.then(|| self.claimed(sent, now.steady));
                 Next::Rest
             }
@@ -151,21 +152,20 @@ impl Contender {
     pub(super) fn release(&mut self, now: Now) -> Option<Ask> {
         self.claim = None;
         let seen = self.seen.as_ref().filter(|seen| self.is_mine(seen))?;
-        let record = Record {
-            holder: String::new(),
-            seconds: RELEASED_SECONDS,
-            acquired: Some(now.wall),
-            renewed: Some(now.wall),
-            transitions: seen.record.transitions,
+        let lease = LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(RELEASED_SECONDS),
+            lease_transitions: seen.lease.lease_transitions,
+            ..self.fresh(now.wall)
         };
-        Some(Ask::Update(record, seen.version.clone()))
+        Some(Ask::Update(lease, seen.version.clone()))
     }
 
-    fn found(&mut self, record: Record, version: String, now: Now) -> Next {
-        let before = self.seen.take().filter(|seen| seen.record == record);
+    fn found(&mut self, lease: LeaseSpec, version: String, now: Now) -> Next {
+        let before = self.seen.take().filter(|seen| seen.lease == lease);
         let since = before.map_or(now.steady, |seen| seen.since);
         let seen = Seen {
-            record,
+            lease,
             version,
             since,
         };
@@ -174,7 +174,7 @@ impl Contender {
             // Another process has it, or it is free.
             self.claim = None;
         }
-        let is_held = !seen.record.holder.is_empty() && seen.is_valid(now.steady);
+        let is_held = seen.is_held() && seen.is_valid(now.steady);
         let next = if is_held && !is_mine {
             Next::Rest
         } else {
@@ -186,7 +186,7 @@ impl Contender {
 
     fn missing(&mut self, now: Now) -> Next {
         let is_held = self.seen.as_ref().is_some_and(|seen| {
-            let is_others = !seen.record.holder.is_empty() && !self.is_mine(seen);
+            let is_others = seen.is_held() && !self.is_mine(seen);
             is_others && seen.is_valid(now.steady)
         });
         if is_held {
@@ -206,36 +206,49 @@ impl Contender {
     }
 
     fn is_mine(&self, seen: &Seen) -> bool {
-        seen.record.holder == self.identity
+        holder(&seen.lease) == self.identity
     }
 
-    fn fresh(&self, wall: Timestamp) -> Record {
-        Record {
-            holder: self.identity.clone(),
-            seconds: i32::try_from(LEASE_DURATION.as_secs()).unwrap_or(i32::MAX),
-            acquired: Some(wall),
-            renewed: Some(wall),
-            transitions: 0,
+    fn fresh(&self, wall: Timestamp) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            // For people: contenders only see that these change.
+            acquire_time: Some(MicroTime(wall)),
+            renew_time: Some(MicroTime(wall)),
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
         }
     }
 
     /// Takes the Lease over what was seen, or renews it.
     fn update(&self, seen: &Seen, wall: Timestamp) -> Ask {
-        let mut record = self.fresh(wall);
-        record.transitions = seen.record.transitions;
+        let mut lease = self.fresh(wall);
+        let transitions = seen.lease.lease_transitions.unwrap_or_default();
         if self.is_mine(seen) {
-            record.acquired = seen.record.acquired;
+            lease.acquire_time.clone_from(&seen.lease.acquire_time);
+            lease.lease_transitions = Some(transitions);
         } else {
-            record.transitions = record.transitions.saturating_add(1);
+            lease.lease_transitions = Some(transitions.saturating_add(1));
         }
-        Ask::Update(record, seen.version.clone())
+        Ask::Update(lease, seen.version.clone())
     }
 }
 
+/// Empty if the Lease is free.
+fn holder(lease: &LeaseSpec) -> &str {
+    lease.holder_identity.as_deref().unwrap_or_default()
+}
+
 impl Seen {
+    fn is_held(&self) -> bool {
+        !holder(&self.lease).is_empty()
+    }
+
     /// Whether its holder may still write, as far as others can tell.
     fn is_valid(&self, now: Instant) -> bool {
-        let seconds = u64::try_from(self.record.seconds).unwrap_or_default();
+        let seconds = self.lease.lease_duration_seconds.unwrap_or_default();
+        let seconds = u64::try_from(seconds).unwrap_or_default();
         now < self.since + Duration::from_secs(seconds)
     }
 }

@@ -82,7 +82,7 @@ impl<'c> Run<'c> {
         let names: Vec<&str> = self.injectors.iter().map(|i| &*i.profile.name).collect();
         if let format::State::Each(each) = &case.state {
             let unknown = each.keys().find(|name| !names.contains(&name.as_str()));
-            assert_eq!(unknown, None, "{}: a state of nobody", case.name);
+            assert_eq!(unknown, None, "{}: a state of no injector", case.name);
         }
         let mut found = self.objects();
         for injector in self.injectors.iter() {

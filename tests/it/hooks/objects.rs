@@ -90,7 +90,7 @@ pub(crate) fn webhooks(
     }))
 }
 
-/// A webhook configuration of nobody that a case speaks of.
+/// A webhook configuration that belongs to no injector of a case.
 pub(crate) fn foreign_webhooks() -> Object {
     let service = ServiceName {
         namespace: "policies".to_owned(),

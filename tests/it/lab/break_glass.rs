@@ -294,3 +294,25 @@ async fn where_policies_enforce_their_bindings_warn() {
     assert_eq!(contents(&lab, &all).await, before);
     is_refused(&lab, &orders, &bare, "linkerd.check.meshgate.io").await;
 }
+
+#[tokio::test]
+async fn policies_that_are_suspended_are_not_reported_to_enforce() {
+    let lab = lab(&[], &[]).await;
+    let meshgate = Meshgate::with(&lab, BOTH, &["--enforcement=policy"]).await;
+    lab.allow_alice("meshgate-break-glass", &rights()).await;
+    let armed = async |figure: u8| {
+        let series = format!("meshgate_registration_armed {figure}");
+        within(SECONDS, &series, async || {
+            meshgate.metrics().contains(&series).then_some(())
+        })
+        .await;
+    };
+    armed(1).await;
+    let open = ["break-glass", "--for=15m", "--reason=x", "--yes"];
+    lab.tool(User::Alice, &open).await.ok();
+    armed(0).await;
+    lab.tool(User::Alice, &["break-glass", "--close"])
+        .await
+        .ok();
+    armed(1).await;
+}

@@ -184,14 +184,14 @@ impl Scene<'_> {
             )
             .await;
         }
-        let nobody = lab
-            .namespace("shop", &[("istio.io/rev", "nobody")], &[])
+        let uncarried = lab
+            .namespace("shop", &[("istio.io/rev", "uncarried")], &[])
             .await;
         let words = [
             GATE,
-            "carries the label istio.io/tag=nobody or istio.io/rev=nobody",
+            "carries the label istio.io/tag=uncarried or istio.io/rev=uncarried",
         ];
-        lab.refuses(&nobody, &bare(), &words).await;
+        lab.refuses(&uncarried, &bare(), &words).await;
     }
 
     /// Whatever a real istiod makes of a pod is meshed.

@@ -166,7 +166,7 @@ async fn it_says_how_an_installation_is() {
         dead.rows
     );
 
-    // Somebody who may see little is told so.
+    // A user who may see little is told so.
     let little = Status::of(&lab, User::Alice).await;
     assert_eq!(little.code, Some(2));
     assert!(
@@ -179,7 +179,7 @@ async fn it_says_how_an_installation_is() {
 }
 
 #[tokio::test]
-async fn why_it_is_not_armed_is_told_by_whoever_knows() {
+async fn why_it_is_not_armed_is_told_by_the_part_that_knows() {
     let lab = lab(&[], &[]).await;
     let certs = lab.folder_of("certs");
     let meshgate = super::registration::arming::Unreached::start(&lab, CONFIG, &certs, false).await;

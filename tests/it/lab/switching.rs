@@ -163,7 +163,7 @@ async fn who_enforces_is_changed_and_no_pod_notices() {
         Either::Right((never, _)) => match never {},
     }
 
-    // The policy holds with nobody there.
+    // The policy holds with no replica there.
     lab.order("stop replica").await;
     let pods = format!("/api/v1/namespaces/{orders}/pods?dryRun=All");
     let refused = lab

@@ -131,8 +131,8 @@ async fn change(lab: &Lab, namespace: &str, chance: &mut Chance) {
                 "name": "linkerd-proxy-injector.linkerd.io",
                 "clientConfig": {"service": {"namespace": namespace, "name": service}},
                 "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
-                // Nobody is to be called.
-                "namespaceSelector": {"matchLabels": {"nobody": "has-this"}},
+                // No server is to be called.
+                "namespaceSelector": {"matchLabels": {"no-object": "has-this"}},
             });
             let object = json!({"metadata": {"name": name}, "webhooks": [entry]});
             if lab.create(WEBHOOKS, &object).await.is_err() {

@@ -12,7 +12,7 @@ const NAMESPACES: u64 = 5_000;
 const SLICES: u64 = 500;
 const ENDPOINTS: u64 = 10;
 
-/// As a platform team makes them: labels and annotations that nobody of ours reads.
+/// As a platform team makes them: labels and annotations that meshgate does not read.
 fn namespace(number: u64) -> Value {
     let labels = json!({
         "team": format!("team-{}", number % 50), "env": "prod", "cost-centre": "4711",
@@ -20,7 +20,7 @@ fn namespace(number: u64) -> Value {
     });
     let annotations = json!({
         "linkerd.io/inject": "enabled",
-        "owner": "somebody@example.com",
+        "owner": "team@example.com",
         "description": "x".repeat(200),
     });
     let metadata = json!({

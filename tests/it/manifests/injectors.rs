@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{installed, of_kind, pods};
 
 /// All presets, with what makes them require more switched on.
-fn everybody() -> Injectors {
+fn all_presets() -> Injectors {
     let mut list = String::new();
     for (name, _) in PRESETS {
         let options = match name {
@@ -85,7 +85,7 @@ fn required(pod: &Value, mark: &Mark, injectors: &Injectors) -> Vec<String> {
 
 #[test]
 fn no_injector_wants_our_pods_whatever_their_namespace_says() {
-    let injectors = everybody();
+    let injectors = all_presets();
     let bare = json!({"metadata": {}, "spec": {"containers": []}});
     let mut seen = std::collections::BTreeSet::new();
     for mark in marks() {
@@ -125,7 +125,7 @@ fn every_injector_finds_its_own_word() {
 
 #[test]
 fn the_namespace_says_no_as_well() {
-    let injectors = everybody();
+    let injectors = all_presets();
     let objects = installed();
     let metadata = &of_kind(&objects, "Namespace")[0]["metadata"];
     let pairs = |field: &str| -> Vec<(String, String)> {

@@ -61,7 +61,7 @@ pub(crate) fn pods(objects: &[Value]) -> Vec<(String, &Value)> {
 
 /// What is not for Helm alone: nothing is said to be Helm's, and nothing is a hook.
 #[test]
-fn install_yaml_belongs_to_nobody() {
+fn install_yaml_has_no_owner() {
     let text = text("install.yaml");
     for word in ["helm.sh", "managed-by", "# Source"] {
         assert!(!text.contains(word), "{word}");
@@ -106,7 +106,7 @@ fn no_file_has_key_material_or_a_ca_bundle() {
     }
 }
 
-/// Named after its content, and everybody who is told the hash is told the same.
+/// Named after its content, and every part that is told the hash is told the same.
 #[test]
 fn one_configuration_has_one_hash() {
     let objects = installed();

@@ -67,7 +67,7 @@ fn ports_are_called_and_numbered_alike() {
 
 /// The time that the kubelet gives is longer than what the program takes.
 #[test]
-fn nobody_is_killed_while_it_drains() {
+fn no_replica_is_killed_while_it_drains() {
     for (whose, pod) in pods(&installed()) {
         let arguments = container(pod)["args"].to_string();
         let seconds = |flag: &str| -> u64 {

@@ -55,7 +55,7 @@ fn what_serves_writes_nothing() {
 
 /// Secrets are read by name only, and webhooks and roles changed by name only.
 #[test]
-fn what_is_somebody_elses_cannot_be_changed() {
+fn what_others_own_cannot_be_changed() {
     let objects = installed();
     for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
         for rule in rules(role) {
@@ -78,9 +78,9 @@ fn what_is_somebody_elses_cannot_be_changed() {
     }
 }
 
-/// The owner gives nothing to anybody.
+/// The owner grants nothing.
 #[test]
-fn the_owner_is_empty_and_nobodys() {
+fn the_owner_is_empty_and_unbound() {
     let objects = installed();
     let is_owner = |object: &&&Value| object["metadata"]["name"] == "meshgate";
     let roles = of_kind(&objects, "ClusterRole");

@@ -167,7 +167,7 @@ async fn either_signal_ends_it_in_order_with_exit_code_0() {
                 .is_some_and(|(code, _)| code == 500)
         })
         .await;
-        // Not ready, alive, and still answering until everybody has heard of it.
+        // Not ready, alive, and still answering until every kube-proxy has heard of it.
         assert_eq!(program.probe("/livez").map(|(code, _)| code), Some(200));
         assert_eq!(program.gate("reporting").await.0, "admit");
         assert_eq!(program.ended().await, Some(0), "{}", program.log());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use meshgate::certs::issue::{Authority, Issued, Request};
+use meshgate::certs::issue::{Authority, Issued};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -232,13 +232,13 @@ pub(crate) fn authority() -> Authority {
 
 /// A pair for `localhost`, valid for an hour.
 pub(crate) fn issue(authority: &Authority) -> Issued {
-    let request = Request {
-        name: "test",
-        dns_names: &["localhost".to_owned()],
-        addresses: &["127.0.0.1".parse().unwrap()],
-        lifetime: Duration::from_secs(3600),
-    };
-    authority.issue(&request, now()).unwrap()
+    authority
+        .issue(
+            &["localhost", "127.0.0.1"].map(str::to_owned),
+            Duration::from_secs(3600),
+            now(),
+        )
+        .unwrap()
 }
 
 /// Puts a pair into a folder, each file in one step.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use clap::Parser;
 use jiff::Timestamp;
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 use meshgate::certs::pair::ServingPair;
 use meshgate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use meshgate::server::Server;
@@ -98,13 +98,13 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn pair_from(authority: &Authority) -> ServingPair {
-    let request = Request {
-        name: "test",
-        dns_names: &["localhost".to_owned()],
-        addresses: &["127.0.0.1".parse().unwrap()],
-        lifetime: Duration::from_secs(3600),
-    };
-    let issued = authority.issue(&request, now()).unwrap();
+    let issued = authority
+        .issue(
+            &["localhost", "127.0.0.1"].map(str::to_owned),
+            Duration::from_secs(3600),
+            now(),
+        )
+        .unwrap();
     let (cert, key) = (issued.cert_pem.as_bytes(), issued.key_pem.as_bytes());
     ServingPair::from_pem(cert, key, now()).unwrap()
 }

@@ -4,7 +4,7 @@
 //! real program, in a network namespace with the pod's own address and on a root of its own, with the
 //! arguments, environment, volumes, token and probes of the pod's spec; all other containers are only
 //! said to run. Everything else (what is scheduled, what counts as an endpoint, what is replaced) is
-//! left to the real components. Whoever kills its process group has killed the Node.
+//! left to the real components. A test that kills its process group has killed the Node.
 
 #![expect(
     clippy::print_stderr,
@@ -19,8 +19,8 @@ mod pods;
 mod probes;
 mod sandbox;
 mod status;
+mod unverified;
 mod volumes;
-mod whoever;
 
 use std::path::PathBuf;
 use std::str::FromStr;

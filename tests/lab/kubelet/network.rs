@@ -33,7 +33,7 @@ impl Addresses {
         }
     }
 
-    /// The one that was free for longest: nobody is to find another pod where they left one.
+    /// The one that was free for longest: no client may find another pod where it left one.
     pub(crate) fn take(&self) -> Result<Address<'_>> {
         let mut taken = self.taken.lock();
         let (before, all) = &mut *taken;

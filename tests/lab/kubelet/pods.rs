@@ -78,7 +78,7 @@ pub(crate) async fn run(cli: &Cli, client: &Client) -> Result<()> {
     }
 }
 
-/// It was deleted by force: nobody waits for its end.
+/// It was deleted by force: no client waits for its end.
 fn is_gone(sender: &watch::Sender<Pod>) {
     sender.send_modify(|pod| {
         pod.metadata.deletion_timestamp = Some(Time(now()));

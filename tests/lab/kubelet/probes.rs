@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::whoever;
+use crate::unverified;
 
 /// Waits until the container has started in the sense of its start-up probe; false when that has
 /// failed for good.
@@ -103,7 +103,7 @@ async fn succeeds(container: &Container, probe: &Probe, address: &str) -> bool {
     let asks = async {
         let stream = TcpStream::connect((address, port)).await?;
         match get.scheme.as_deref() {
-            Some("HTTPS") => ask(whoever::connect(stream).await?, &request).await,
+            Some("HTTPS") => ask(unverified::connect(stream).await?, &request).await,
             _ => ask(stream, &request).await,
         }
     };

@@ -141,7 +141,7 @@ impl Life<'_> {
             tokio::select! {
                 () = self.changed.notified() => {}
                 Ok(()) = news.changed() => {
-                    // Whoever thought this Node lost has said that its pods are not ready.
+                    // A controller that thought this Node lost has said that its pods are not ready.
                     if self.is_as_said(&news.borrow_and_update()) {
                         continue;
                     }

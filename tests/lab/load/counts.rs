@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Nobody waits longer gladly.
+/// No developer waits longer gladly.
 const SLOW: Duration = Duration::from_secs(1);
 /// So many different messages are kept.
 const SAMPLES: usize = 5;

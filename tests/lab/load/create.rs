@@ -39,7 +39,7 @@ impl Create {
             "metadata": {"generateName": "load-"},
             "spec": {
                 "containers": [{"name": "load", "image": "example.com/load"}],
-                "schedulerName": "nobody",
+                "schedulerName": "none",
             },
         });
         let dry = if is_stored { "" } else { "?dryRun=All" };
@@ -78,7 +78,7 @@ impl Create {
             .header("Content-Type", "application/json")
             .body(json!({"gracePeriodSeconds": 0}).to_string().into_bytes());
         if let Ok(request) = request {
-            // What stays disturbs nobody.
+            // What stays disturbs no test.
             drop(timeout(PATIENCE, self.client.request::<Value>(request)).await);
         }
     }

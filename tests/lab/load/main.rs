@@ -5,7 +5,7 @@
 //! begins to count anew, `count` and the end of input are answered by one line of JSON.
 //!
 //! Creates are begun at a steady rate, in bursts, whatever became of those before. Nearly all are dry runs; one in
-//! ten is stored, for no scheduler, and deleted. A create is *refused* when somebody looked at the pod
+//! ten is stored, for no scheduler, and deleted. A create is *refused* when a webhook or a policy looked at the pod
 //! and said no, *failed* when the API server could not ask whom it had to, *unanswered* when the API
 //! server itself did not answer. *Bare* is one that came without the container that it requires.
 

@@ -10,7 +10,7 @@ use anyhow::Result;
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one, among the files that nobody keeps.
+    /// A new folder, among the files that git ignores.
     pub(crate) fn new() -> Result<Self> {
         let made = tempfile::Builder::new().prefix("meshgate-lab-").tempdir()?;
         Ok(Self(made.keep()))
@@ -25,7 +25,7 @@ impl Folder {
         &self.0
     }
 
-    /// Leaves it to somebody else.
+    /// Leaves it to another process.
     pub(crate) fn keep(mut self) -> PathBuf {
         std::mem::take(&mut self.0)
     }
@@ -36,7 +36,7 @@ impl Drop for Folder {
         if self.0.as_os_str().is_empty() {
             return;
         }
-        // Whoever wanted it gone looks whether it is.
+        // The caller who wanted it gone looks whether it is.
         fs::remove_dir_all(&self.0).ok();
     }
 }

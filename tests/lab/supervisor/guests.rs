@@ -14,7 +14,7 @@ use crate::control_plane::process::{Launch, Process};
 use crate::network::install;
 use crate::stop::Stop;
 
-/// Whoever is not ready after this time will not be.
+/// A guest that is not ready after this time will not be.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const CONFIGURATION: &str = "\

@@ -125,7 +125,7 @@ fn run(options: &Options) -> Result<()> {
     plane.stop()
 }
 
-/// One line of JSON. Whoever started us may have gone: that is for the end of input to tell.
+/// One line of JSON. The program that started us may have gone: the end of input tells that.
 fn say(answer: &serde_json::Value) {
     drop(writeln!(std::io::stdout(), "{answer}"));
 }

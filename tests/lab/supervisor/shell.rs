@@ -97,7 +97,7 @@ fn shell(
         .env(remains::MARK, plane.folder())
         .spawn()
         .with_context(|| format!("cannot start the shell {}", Path::new(&program).display()))?;
-    // Below `make` nobody tells us that a terminal was closed, and the shell may wait for something.
+    // Below `make` no signal tells us that a terminal was closed, and the shell may wait for something.
     let had_terminal = io::stdin().is_terminal();
     loop {
         if let Some(status) = child.try_wait()? {

@@ -22,7 +22,7 @@ mod on_hold;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::kube_api::kind::{Id, Kind, in_order};
+use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::break_glass;
 use meshgate_core::render::{
     CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OWNER, POLICIES,
@@ -334,8 +334,8 @@ impl Given<'_> {
     }
 
     fn deletions(self, goes: impl Fn(&Id) -> bool) -> Vec<Action> {
-        let ids = in_order(self.observed.objects.keys().cloned().collect());
-        ids.into_iter().filter(goes).map(Action::Delete).collect()
+        let ids = self.observed.objects.keys().cloned();
+        ids.filter(goes).map(Action::Delete).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use meshgate_core::injector::Injectors;
 fn parsed(object: &Value) -> Object {
     let mut object = object.clone();
     if object["kind"].is_null() {
-        object["kind"] = json!(Kind::MutatingWebhooks.names().kind);
+        object["kind"] = json!(Kind::MutatingWebhooks.as_str());
     }
     object["metadata"]["name"] = json!(object["metadata"]["name"].as_str().unwrap_or("x"));
     Object::parse(object).unwrap()

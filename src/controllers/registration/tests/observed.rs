@@ -3,8 +3,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::injectors;
-use crate::controllers::registration::calls::replica;
-use crate::controllers::registration::observed::{Fleet, Object, Replica, Replicas};
+use crate::controllers::registration::observed::{Fleet, Object, Replicas};
 use meshgate_core::render::{self, Client, Enforcement, MirrorForm, Settings};
 
 /// Nothing that is rendered is lost on the way to the API server.
@@ -42,30 +41,31 @@ fn what_is_no_object_of_the_registration_is_not_parsed() {
     }
 }
 
-fn serving(name: &str, configuration: Option<&str>) -> Replica {
-    Replica {
-        name: name.to_owned(),
-        configuration: configuration.map(str::to_owned),
-        is_ready: true,
-        is_gone: false,
-    }
+/// A pod that serves, and is ready.
+fn serving(name: &str, configuration: Option<&str>) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"meshgate.io/configuration": configuration}},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+fn fleet(pods: &[&Value], now: Timestamp) -> Fleet {
+    let pod = |pod: &&Value| -> Pod { serde_json::from_value((*pod).clone()).unwrap() };
+    Fleet::of(pods.iter().map(pod), "new", now)
 }
 
 #[test]
 fn all_that_may_be_called_must_have_it() {
-    let gone = Replica {
-        is_gone: true,
-        ..serving("gone", Some("old"))
-    };
-    let starting = Replica {
-        is_ready: false,
-        ..serving("starting", Some("new"))
-    };
+    let mut gone = serving("gone", Some("old"));
+    gone["status"]["phase"] = json!("Failed");
+    let mut starting = serving("starting", Some("new"));
+    starting["status"]["conditions"][0]["status"] = json!("False");
     let (new, old) = (serving("new", Some("new")), serving("old", Some("old")));
-    let bare = serving("bare", None);
+    let mut bare = serving("bare", None);
+    bare["metadata"]["labels"] = json!({});
     let (none, unequal, equal) = (Replicas::NoneReady, Replicas::Unequal, Replicas::Equal);
     // (replicas, who can be called, what is said)
-    let table: [(&[&Replica], Replicas, &str); 7] = [
+    let table: [(&[&Value], Replicas, &str); 7] = [
         (&[], none, "no serving replica"),
         (&[&gone], none, "no serving replica"),
         (&[&starting], none, "0 of 1 serving replicas are ready"),
@@ -78,10 +78,9 @@ fn all_that_may_be_called_must_have_it() {
         ),
         (&[&old], unequal, "1 of 1"),
     ];
-    for (replicas, expected, said) in table {
-        let replicas: Vec<Replica> = replicas.iter().copied().cloned().collect();
-        let fleet = Fleet::of(replicas.clone(), "new");
-        assert_eq!(fleet.replicas(), expected, "{replicas:?}");
+    for (pods, expected, said) in table {
+        let fleet = fleet(pods, Timestamp::UNIX_EPOCH);
+        assert_eq!(fleet.replicas(), expected, "{pods:?}");
         let remark = fleet.remark();
         assert!(
             remark.as_deref().unwrap_or_default().starts_with(said),
@@ -94,19 +93,11 @@ fn all_that_may_be_called_must_have_it() {
 #[test]
 fn a_replica_that_is_being_deleted_counts_within_its_grace_period() {
     let end: Timestamp = "2026-03-01T12:00:30Z".parse().unwrap();
-    let pod = json!({
-        "metadata": {"name": "a", "deletionTimestamp": end.to_string()},
-        "status": {"phase": "Running"},
-    });
-    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let mut pod = serving("a", Some("new"));
+    pod["metadata"]["deletionTimestamp"] = json!(end.to_string());
     let second = jiff::SignedDuration::from_secs(1);
     // It still answers, by the configuration that it has.
-    assert!(!replica(pod.clone(), end - second).is_gone);
+    assert_eq!(fleet(&[&pod], end - second).replicas(), Replicas::Equal);
     // One on a node that is lost stays like this for ever.
-    assert!(replica(pod.clone(), end).is_gone);
-    let mut ended = pod;
-    ended.metadata.deletion_timestamp = None;
-    assert!(!replica(ended.clone(), end).is_gone);
-    ended.status.as_mut().unwrap().phase = Some("Failed".to_owned());
-    assert!(replica(ended, end).is_gone);
+    assert_eq!(fleet(&[&pod], end), Fleet::default());
 }

@@ -1,15 +1,18 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::{injectors, parsed};
 use crate::controllers::registration::entries;
-use crate::controllers::registration::observed::{Fleet, Observed, Replica};
+use crate::controllers::registration::observed::{Fleet, Observed};
 use crate::controllers::registration::plan::{Hold, Plan};
-use crate::controllers::registration::proof::{Proofs, Subject};
+use crate::controllers::registration::proof::{Proofs, Subject, is_check, policies};
 use crate::controllers::registration::status::*;
 use crate::kube_api::kind::Kind;
+use meshgate_core::break_glass::{self, Note};
 use meshgate_core::render::{self, CONFIGURATION, Client, Enforcement, FailurePolicy, Settings};
 use meshgate_core::render::{CHECK_PROOF, proof};
 
@@ -57,6 +60,12 @@ impl Scene {
         let reached = proof::of_reach(&self.look.settings);
         let answer = BTreeMap::from([(proof::REACHED.to_owned(), reached)]);
         self.answer(Subject::Reach, Ok(answer));
+    }
+
+    fn is_in_force(&mut self) {
+        let proof = policies(&self.look.observed, &self.look.wanted).unwrap();
+        let refusal = format!("{CHECK_PROOF}: {}", proof::refusal(&proof));
+        self.answer(Subject::Check, Err(refusal));
     }
 
     fn is_mirrored(&mut self) {
@@ -134,10 +143,7 @@ fn webhooks_from_the_start_to_armed() {
 fn policies_enforce_once_they_are_proved() {
     let mut scene = Scene::armed(Enforcement::Policy);
     scene.is("the policy is not in force (yet)", Grade::Wrong, false);
-    let proof =
-        crate::controllers::registration::proof::policies(&scene.look.observed, &scene.look.wanted);
-    let refusal = format!("{}: {}", CHECK_PROOF, proof::refusal(&proof.unwrap()));
-    scene.answer(Subject::Check, Err(refusal));
+    scene.is_in_force();
     scene.is(
         "the policy enforces (armed: 0 of 0 entries)",
         Grade::Fine,
@@ -151,15 +157,39 @@ fn policies_enforce_once_they_are_proved() {
 }
 
 #[test]
+fn policies_that_are_suspended_do_not_enforce() {
+    let mut scene = Scene::armed(Enforcement::Policy);
+    let note = Note::parse("jane: x; until=2026-01-01T00:15:00Z").unwrap();
+    for live in scene.look.observed.objects.values_mut() {
+        if live.id.kind == Kind::ValidatingPolicyBinding && is_check(&live.id) {
+            let mut value = live.to_value();
+            let suspended = break_glass::suspend::binding(&value, &note);
+            json_patch::merge(&mut value, &suspended.patch.unwrap());
+            *live = parsed(&value);
+            scene.look.plan.hands_off.push(live.id.clone());
+        }
+    }
+    // They are in force as they are.
+    let look = &scene.look;
+    scene
+        .proofs
+        .turn_to(&look.observed, &look.wanted, &look.settings);
+    scene.is_in_force();
+    let suspended = "the policy is not in force (yet); left alone by a break-glass annotation: \
+                     ValidatingAdmissionPolicyBinding linkerd.check.meshgate.io";
+    scene.is(suspended, Grade::Wrong, false);
+}
+
+#[test]
 fn what_is_on_hold_is_no_reason_to_warn() {
     let mut scene = Scene::armed(Enforcement::Webhook);
-    let replica = Replica {
-        name: "old".to_owned(),
-        configuration: None,
-        is_ready: true,
-        is_gone: false,
-    };
-    scene.look.observed.fleet = Some(Fleet::of([replica], "new"));
+    let old = json!({
+        "metadata": {"name": "old"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let old: Pod = serde_json::from_value(old).unwrap();
+    let now = Timestamp::UNIX_EPOCH;
+    scene.look.observed.fleet = Some(Fleet::of([old], "new", now));
     scene.is_reached();
     scene.look.plan.hold = Hold::AwaitRollout;
     let rollout = "armed for another configuration, until all serving replicas have this one; 1 of 1 \
@@ -167,7 +197,7 @@ fn what_is_on_hold_is_no_reason_to_warn() {
     scene.is(rollout, Grade::Fine, true);
     let mut scene = Scene::armed(Enforcement::Webhook);
     scene.look.observed = Observed {
-        fleet: Some(Fleet::of([], "new")),
+        fleet: Some(Fleet::of([], "new", now)),
         ..Observed::default()
     };
     scene.look.plan.hold = Hold::AwaitReplicas;

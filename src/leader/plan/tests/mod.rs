@@ -15,19 +15,26 @@ fn at(start: Instant, millis: u64) -> Now {
     }
 }
 
-fn held_by(holder: &str, renewed: u64) -> Record {
+fn held_by(holder: &str, renewed: u64) -> LeaseSpec {
     let time = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(renewed.try_into().unwrap());
-    Record {
-        holder: holder.to_owned(),
-        seconds: 15,
-        acquired: Some(time),
-        renewed: Some(time),
-        transitions: 4,
+    LeaseSpec {
+        holder_identity: Some(holder.to_owned()),
+        lease_duration_seconds: Some(15),
+        acquire_time: Some(MicroTime(time)),
+        renew_time: Some(MicroTime(time)),
+        lease_transitions: Some(4),
+        ..LeaseSpec::default()
     }
 }
 
+/// Its holder, its duration and how often it changed hands.
+fn facts(lease: &LeaseSpec) -> (&str, Option<i32>, Option<i32>) {
+    let (seconds, transitions) = (lease.lease_duration_seconds, lease.lease_transitions);
+    (holder(lease), seconds, transitions)
+}
+
 /// One that has just found the Lease like this.
-fn seen(record: &Record, start: Instant) -> (Contender, Next) {
+fn seen(record: &LeaseSpec, start: Instant) -> (Contender, Next) {
     let mut own = Contender::new("own".to_owned());
     assert_eq!(own.begin(at(start, 0)), Ask::Look);
     let found = Answer::Found(record.clone(), "7".to_owned());
@@ -37,7 +44,7 @@ fn seen(record: &Record, start: Instant) -> (Contender, Next) {
 
 /// One that has got it by a write that was sent at the start.
 fn leader(start: Instant) -> Contender {
-    let (mut own, _) = seen(&Record::default(), start);
+    let (mut own, _) = seen(&LeaseSpec::default(), start);
     let written = Answer::Written(held_by("own", 0), "8".to_owned());
     assert_eq!(own.answered(written, start, at(start, 400)), Next::Rest);
     own
@@ -51,23 +58,16 @@ fn what_is_free_is_taken_and_what_is_held_is_waited_for() {
     let Next::Ask(Ask::Create(record)) = next else {
         panic!("{next:?}");
     };
-    assert_eq!(
-        (record.holder.as_str(), record.seconds, record.transitions),
-        ("own", 15, 0)
-    );
-    let released = Record {
-        holder: String::new(),
-        seconds: 1,
+    assert_eq!(facts(&record), ("own", Some(15), Some(0)));
+    let released = LeaseSpec {
+        lease_duration_seconds: Some(1),
         ..held_by("", 0)
     };
     let (_, next) = seen(&released, start);
     let Next::Ask(Ask::Update(record, version)) = next else {
         panic!("{next:?}");
     };
-    assert_eq!(
-        (record.holder.as_str(), record.seconds, record.transitions),
-        ("own", 15, 5)
-    );
+    assert_eq!(facts(&record), ("own", Some(15), Some(5)));
     assert_eq!(version, "7");
     let (own, next) = seen(&held_by("other", 0), start);
     assert_eq!(
@@ -83,7 +83,7 @@ fn it_is_over_when_it_has_not_changed_for_its_duration() {
     for renewed in [0, 3_600_000] {
         let record = held_by("other", renewed);
         let (mut own, _) = seen(&record, start);
-        let look = |own: &mut Contender, record: &Record, millis| {
+        let look = |own: &mut Contender, record: &LeaseSpec, millis| {
             let found = Answer::Found(record.clone(), "7".to_owned());
             own.answered(found, start, at(start, millis))
         };
@@ -109,8 +109,8 @@ fn a_claim_counts_from_before_the_write_that_renewed_it() {
     let Ask::Update(record, version) = ask else {
         panic!("{ask:?}");
     };
-    assert_eq!((version.as_str(), record.transitions), ("8", 4));
-    assert_eq!(record.acquired, held_by("own", 0).acquired);
+    assert_eq!((version.as_str(), record.lease_transitions), ("8", Some(4)));
+    assert_eq!(record.acquire_time, held_by("own", 0).acquire_time);
     let written = Answer::Written(record, "9".to_owned());
     let sent = start + Duration::from_secs(2);
     assert_eq!(own.answered(written, sent, at(start, 2_500)), Next::Rest);
@@ -172,10 +172,7 @@ fn what_is_given_back_is_empty_and_short() {
     let Some(Ask::Update(record, version)) = own.release(at(start, 1_000)) else {
         panic!("nothing is given back");
     };
-    assert_eq!(
-        (record.holder.as_str(), record.seconds, record.transitions),
-        ("", 1, 4)
-    );
+    assert_eq!(facts(&record), ("", Some(1), Some(4)));
     assert_eq!((version.as_str(), own.claim()), ("8", None));
     let (mut own, _) = seen(&held_by("other", 0), start);
     assert_eq!(own.release(at(start, 0)), None);

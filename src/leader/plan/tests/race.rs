@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Event {
     /// A process begins a try.
     Try,
@@ -92,7 +92,7 @@ struct World {
     events: BinaryHeap<Reverse<(u64, u64)>>,
     planned: BTreeMap<u64, (usize, u64, Event)>,
     count: u64,
-    lease: Option<(Record, u64)>,
+    lease: Option<(LeaseSpec, u64)>,
     processes: Vec<Process>,
     /// Which process in which life has a write on its way, and until when.
     acting: Vec<((usize, u64), u64)>,

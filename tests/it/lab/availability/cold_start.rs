@@ -1,5 +1,5 @@
 //! A whole cluster comes back: every node was gone, everything is pending at once, meshgate, the injector
-//! and the certificates among it. What the cluster itself needs waits for nobody, and no pod of an
+//! and the certificates among it. What the cluster itself needs does not wait, and no pod of an
 //! application is ever without its sidecar, in whatever order the others come.
 
 use std::cell::Cell;
@@ -20,7 +20,7 @@ const NODES: [&str; 3] = ["node1", "node2", "node3"];
 const DEPLOYMENTS: usize = 10;
 /// Their controllers back off, although they are poked.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Until what waits for nobody is there.
+/// Until what does not wait is there.
 const AT_ONCE: Duration = Duration::from_secs(45);
 
 /// What is started, in some order.

@@ -31,7 +31,7 @@ pub(super) async fn run(scene: &Scene) -> Row {
 }
 
 impl Scene {
-    /// A pod with a value that nobody knows.
+    /// A pod with a value that no injector knows.
     async fn is_refused(&self, name: &str) {
         if self.subject == Subject::Plain {
             return;

@@ -1,4 +1,4 @@
-//! Nobody notices: what is done to meshgate's replicas, their nodes and their certificates in a lab with
+//! No client notices: what is done to meshgate's replicas, their nodes and their certificates in a lab with
 //! a real service network, under a load of creates that goes on all the while.
 //!
 //! Each file is one scenario, for both ways to enforce; `make bench-ha` runs them with large counts, and

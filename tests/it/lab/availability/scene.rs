@@ -193,14 +193,14 @@ impl Scene {
         .await;
     }
 
-    /// The phase after a replica is gone, once that is known everywhere: of ours nobody waits for it.
+    /// The phase after a replica is gone, once that is known everywhere: no request to meshgate waits for it.
     pub(super) async fn goes_on_without(&self, load: &mut Load) {
         self.forgets().await;
         let before = self.fail_opens().await;
         load.phase("after that").await;
         load.goes_on_for(Duration::from_secs(5)).await;
         if self.subject.is_ours() {
-            assert_eq!(self.fail_opens().await, before, "nobody waited for it");
+            assert_eq!(self.fail_opens().await, before, "no request waited for it");
         }
     }
 
@@ -227,7 +227,7 @@ impl Scene {
             .collect()
     }
 
-    /// Waits until so many replicas are ready, and nobody else is an endpoint.
+    /// Waits until so many replicas are ready, and no other replica is an endpoint.
     pub(super) async fn all_ready(&self, count: usize) {
         within(2 * PATIENCE, "all replicas are ready", async || {
             let endpoints = self.endpoints().await;
@@ -246,13 +246,13 @@ impl Scene {
         .await
     }
 
-    /// Whether kube-proxy's rules lead anybody to this one.
+    /// Whether kube-proxy's rules lead any client to this one.
     pub(super) async fn leads_to(&self, replica: &Endpoint) -> bool {
         let answer = self.lab.order(&format!("routes {}", replica.address)).await;
         answer["leads"] == true
     }
 
-    /// Waits until this one is no endpoint that anybody would call, and kube-proxy leads nobody there; returns
+    /// Waits until this one is no endpoint that a client would call, and kube-proxy leads no client there; returns
     /// how long the first took.
     pub(super) async fn is_withdrawn(&self, replica: &Endpoint, limit: Duration) -> Duration {
         let begin = Instant::now();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use meshgate::certs::issue::{Authority, Issued, Request};
+use meshgate::certs::issue::{Authority, Issued};
 use meshgate::certs::pair::ServingPair;
 use meshgate::controllers::certificates::args::names;
 use serde_json::{Value, json};
@@ -16,13 +16,9 @@ use crate::lab::harness::{Lab, within};
 use crate::lab::registration::SECONDS;
 
 fn issued(authority: &Authority, names: &[String], at: Timestamp) -> Issued {
-    let request = Request {
-        name: "meshgate",
-        dns_names: names,
-        addresses: &[],
-        lifetime: Duration::from_secs(30 * DAY),
-    };
-    authority.issue(&request, at).unwrap()
+    authority
+        .issue(names, Duration::from_secs(30 * DAY), at)
+        .unwrap()
 }
 
 /// Ways to damage the Secret of the leaf: what is merged into it.

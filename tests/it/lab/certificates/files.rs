@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use meshgate::certs::bundle::{self, Ca};
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 
 use super::calls::Calls;
 use super::{DAY, lab, now};
@@ -33,13 +33,13 @@ async fn a_ca_file_that_is_renewed_is_registered_beside_the_old_one() {
     let lab = lab().await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
     let authority = Authority::new("renewed", Duration::from_secs(99 * DAY), now()).unwrap();
-    let request = Request {
-        name: "meshgate",
-        dns_names: &[],
-        addresses: &[meshgate.address.ip()],
-        lifetime: Duration::from_secs(30 * DAY),
-    };
-    let leaf = authority.issue(&request, now()).unwrap();
+    let leaf = authority
+        .issue(
+            &[meshgate.address.ip().to_string()],
+            Duration::from_secs(30 * DAY),
+            now(),
+        )
+        .unwrap();
     let new = bundle::read(authority.cert_pem().as_bytes()).unwrap();
     let calls = Calls::new(&lab).await;
     let renewed = async {

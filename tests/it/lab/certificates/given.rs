@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 use meshgate::controllers::certificates::Source;
 use meshgate::controllers::certificates::args::names;
 use serde_json::{Value, json};
@@ -16,13 +16,13 @@ use crate::lab::registration::SECONDS;
 /// What cert-manager would write.
 fn made() -> Value {
     let authority = Authority::new("theirs", Duration::from_secs(99 * DAY), now()).unwrap();
-    let request = Request {
-        name: "meshgate",
-        dns_names: &names(HOME, "meshgate"),
-        addresses: &[],
-        lifetime: Duration::from_secs(30 * DAY),
-    };
-    let leaf = authority.issue(&request, now()).unwrap();
+    let leaf = authority
+        .issue(
+            &names(HOME, "meshgate"),
+            Duration::from_secs(30 * DAY),
+            now(),
+        )
+        .unwrap();
     data(&leaf.cert_pem, &leaf.key_pem, Some(&authority.cert_pem()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meshgate::certs::pair::read_chain;
+use meshgate::certs::bundle;
 use meshgate::certs::rotation::Lifetimes;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -24,8 +24,8 @@ async fn all_show(lab: &Lab, replicas: &[Replica<'_>], before: &Value) -> Value 
         }
         for replica in replicas {
             let shown = replica.shows().await?;
-            let chain = read_chain(&key(&leaf, "tls.crt")).ok()?;
-            (chain[0].as_ref() == shown).then_some(())?;
+            let chain = bundle::read(&key(&leaf, "tls.crt")).ok()?;
+            (chain[0].der == shown).then_some(())?;
         }
         Some(leaf)
     })

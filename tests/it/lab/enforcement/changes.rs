@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::lab::harness::{Answer, Lab, PATIENCE, Who, within};
 
-/// A pod that nobody schedules until [`all`] binds it.
+/// A pod that no scheduler takes until [`all`] binds it.
 pub(super) fn unscheduled(mut pod: Value) -> Value {
-    pod["spec"]["schedulerName"] = json!("nobody");
+    pod["spec"]["schedulerName"] = json!("none");
     pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
     pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "10m"}});
     pod
@@ -19,7 +19,7 @@ type Change = (&'static str, &'static str, &'static str, Value);
 const MERGE: &str = "merge-patch";
 const STRATEGIC: &str = "strategic-merge-patch";
 
-/// What anybody may do to the metadata of a pod.
+/// What any user may do to the metadata of a pod.
 fn to_metadata(name: &str) -> Vec<Change> {
     let metadata = |key: &str, value: Value| json!({"metadata": {key: value}});
     let labels = |value| metadata("labels", value);

@@ -85,7 +85,7 @@ async fn without_meshgate_only_pods_that_require_an_injector_wait() {
     assert!(web.iter().all(|pod| mark_of(pod) == "linkerd"), "{web:?}");
 }
 
-/// The table of who is asked about, with nobody to ask.
+/// The table of what is asked about, with no replica to ask.
 async fn every_pod(lab: &Lab, places: &Places, wrong: &mut Vec<String>) {
     for row in rows() {
         let path = format!("/api/v1/namespaces/{}/pods", places.of(row.place));

@@ -101,7 +101,7 @@ async fn a_pod_without_its_sidecar_is_refused_by_the_check() {
     let wrong = judge(lab, &namespace, Judge::Check).await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
-    // Ready by its endpoints, and nobody answers; its webhook fails open.
+    // Ready by its endpoints, and it does not answer; its webhook fails open.
     guarded.linkerd.stop().await;
     let path = format!("/api/v1/namespaces/{namespace}/pods");
     let before = guarded.decisions();

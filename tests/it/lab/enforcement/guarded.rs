@@ -36,7 +36,7 @@ struct Registered {
 /// A static is never dropped: the pipe to the supervisor closes with this process.
 static REGISTERED: Mutex<Option<Registered>> = Mutex::const_new(None);
 
-/// Nobody else has this control plane now. Whoever has it leaves meshgate running; how ready the
+/// No other test has this control plane now. Its user leaves meshgate running; how ready the
 /// injector is is their affair. After a panic the next test gets a new one.
 pub(super) struct Guarded {
     turn: MutexGuard<'static, Option<Registered>>,

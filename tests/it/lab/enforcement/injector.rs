@@ -1,5 +1,5 @@
 //! An injector in the test process, under the name of Linkerd's webhook. What it adds is what
-//! Linkerd's adds as far as anybody here looks; pods can ask it to go wrong in one of the ways in
+//! Linkerd's adds as far as meshgate looks; pods can ask it to go wrong in one of the ways in
 //! which injectors do.
 
 use std::sync::Arc;

@@ -127,7 +127,7 @@ async fn no_refusal_says_when_to_come_back() {
     }
 }
 
-/// In mode `warn` nobody waits: the person is told, and it is counted.
+/// In mode `warn` no pod waits: the user is told, and it is counted.
 #[tokio::test]
 async fn in_mode_warn_a_pod_is_admitted_with_a_warning() {
     let guarded = Guarded::alone().await;
@@ -150,7 +150,7 @@ async fn in_mode_warn_a_pod_is_admitted_with_a_warning() {
         "gate warn injector_not_installed",
     ];
     assert_eq!(decided, each);
-    // It holds nobody up, and does not soften what another injector requires.
+    // It holds no pod up, and does not soften what another injector requires.
     let both = pod(&[], &[INJECT, ("vault.hashicorp.com/agent-inject", "true")]);
     guarded.injector_is_ready(false).await;
     let path = format!("/api/v1/namespaces/{plain}/pods");

@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(5);
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/vault/endpointslices";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-/// A namespace whose mark changes, and the slice of an injector that nobody asks for.
+/// A namespace whose mark changes, and the slice of an injector that no pod asks for.
 pub(super) struct Fresh<'l> {
     lab: &'l Lab,
     meshgate: &'l Meshgate<'l>,
@@ -34,8 +34,8 @@ impl<'l> Fresh<'l> {
             "name": "vault.hashicorp.com",
             "clientConfig": {"service": {"namespace": "vault", "name": "vault-agent-injector-svc"}},
             "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
-            // Nobody is to be called.
-            "namespaceSelector": {"matchLabels": {"nobody": "has-this"}},
+            // No server is to be called.
+            "namespaceSelector": {"matchLabels": {"no-object": "has-this"}},
         });
         let webhooks = json!({"metadata": {"name": "vault"}, "webhooks": [entry]});
         lab.create(WEBHOOKS, &webhooks).await.unwrap();

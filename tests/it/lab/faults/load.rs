@@ -13,7 +13,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::lab::harness::{Lab, PATIENCE, User, pod, within};
 
-/// More than this nobody in the tests waits for one call. A webhook that fails closed has given up by then, so
+/// More than this no test waits for one call. A webhook that fails closed has given up by then, so
 /// that it is said who held it up.
 const PATIENT: Duration = Duration::from_secs(8);
 /// Deployments per namespace.
@@ -110,7 +110,7 @@ impl<'l> Load<'l> {
         }
     }
 
-    /// A pod of somebody who has nothing to do with us, again and again.
+    /// A pod that has nothing to do with us, again and again.
     async fn creates_plain(&self) {
         let mut ticks = interval(Duration::from_millis(200));
         loop {
@@ -142,8 +142,8 @@ impl<'l> Load<'l> {
     async fn creates_in(&self, namespace: &str) -> Result<Value, String> {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let mut pod = pod(&[], &[]);
-        // It is gone before anybody could do anything with it.
-        pod["spec"]["schedulerName"] = json!("nobody");
+        // It is gone before a scheduler could do anything with it.
+        pod["spec"]["schedulerName"] = json!("none");
         let request = Request::post(&pods)
             .header("Content-Type", "application/json")
             .body(pod.to_string().into_bytes())
@@ -157,7 +157,7 @@ impl<'l> Load<'l> {
             .body(json!({"gracePeriodSeconds": 0}).to_string().into_bytes())
             .unwrap();
         let deleted = self.client.request::<Value>(request);
-        // What stays disturbs nobody.
+        // What stays disturbs no test.
         drop(timeout(PATIENT, deleted).await);
         Ok(created)
     }
@@ -173,7 +173,7 @@ impl<'l> Load<'l> {
         }
     }
 
-    /// Creates pods in the meshed namespace until one is refused because nobody was asked.
+    /// Creates pods in the meshed namespace until one is refused because no replica was asked.
     pub(super) async fn refused_meshed_pod(&self) -> String {
         within(PATIENCE, "a meshed pod is refused", async || {
             let refused = self.lab.try_pod(&self.meshed, &pod(&[], &[])).await;

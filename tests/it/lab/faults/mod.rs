@@ -1,5 +1,5 @@
 //! What fails around a registered meshgate, under a steady load: no pod is bare, nothing is stuck
-//! afterwards, nobody else notices, and the view is right again at once.
+//! afterwards, nothing else notices, and the view is right again at once.
 //!
 //! [`load`] is what goes on all the while, [`witness`] what has to hold all the while, [`fresh`]
 //! whether a change is known. `MESHGATE_LOAD_FACTOR=4` makes the faults four times as long: etcd is
@@ -149,7 +149,7 @@ impl Scene<'_> {
         .await;
     }
 
-    /// As a machine that is frozen: connections are taken and stay, and nobody says anything.
+    /// As a machine that is frozen: connections are taken and stay, and no byte comes back.
     async fn api_server_is_silent(&self) {
         let length = SILENT * u32::try_from(factor().min(2)).unwrap();
         self.api_server_is_away("API server paused", async {
@@ -177,7 +177,7 @@ impl Scene<'_> {
         assert!(anew > lists, "{lists} lists before, {anew} after");
     }
 
-    /// Nobody but pods that require an injector waits for it.
+    /// Only pods that require an injector wait for it.
     async fn meshgate_is_killed(&self) {
         self.witness.answering.set(Answering::Nothing);
         self.meshgate.order("kill").await;

@@ -15,7 +15,7 @@ pub(super) enum Word {
     Invalid,
     /// Required, and no such injector or revision is installed: refused until it is.
     NotThere,
-    /// Required of whoever is behind this Service.
+    /// Required of the injector behind this Service.
     Required(String),
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Decision {
     pub(super) example: (&'static str, Shape, &'static str),
 }
 
-/// Somebody injected, and who it was cannot be seen.
+/// An injector acted, and the pod does not show which.
 pub(super) const UNSEEN: &str = "?";
 
 /// One comparison.

@@ -44,10 +44,10 @@ pub(super) enum Shape {
     HostNetwork,
     WindowsByOs,
     WindowsBySelector,
-    /// Exempts nobody.
+    /// Exempts no pod.
     WindowsByAffinity,
-    /// Created by somebody who is no kubelet; exempts nobody.
-    MirrorByAnybody,
+    /// Created by a user who is no kubelet; exempts no pod.
+    MirrorByUser,
     MirrorByNode,
 }
 
@@ -62,7 +62,7 @@ impl Shape {
             5..8 => Self::WindowsByOs,
             8..11 => Self::WindowsBySelector,
             11..13 => Self::WindowsByAffinity,
-            13..15 => Self::MirrorByAnybody,
+            13..15 => Self::MirrorByUser,
             15..18 if has_node => Self::MirrorByNode,
             _ => Self::Plain,
         }
@@ -184,7 +184,7 @@ impl Pod {
                         {"nodeSelectorTerms": [{"matchExpressions": [term]}]},
                 }});
             }
-            Shape::MirrorByAnybody | Shape::MirrorByNode => {
+            Shape::MirrorByUser | Shape::MirrorByNode => {
                 pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("0a1b");
                 pod["metadata"]["ownerReferences"] = json!([{
                     "apiVersion": "v1", "kind": "Node", "name": NODE, "uid": node, "controller": true,

@@ -31,7 +31,7 @@ struct Trial<'l> {
     injectors: Arc<Injectors>,
     store: Store,
     node: String,
-    /// The Service of whoever put a sidecar into the pod that was made.
+    /// The Service of the injector that put a sidecar into the pod that was made.
     injected_by: fn(&Answer) -> Option<String>,
     decisions: &'static [Decision],
     /// What a namespace asks by as a label, and a pod as an annotation.
@@ -317,7 +317,7 @@ async fn istio_is_required_exactly_where_istiod_injects() {
     let mut canary = Istiod::install(&lab, "canary", &[]).await;
     canary.tag("prod").await;
     tokio::join!(default.start(&[]), canary.start(&[]));
-    // The annotation is one that nobody reads.
+    // The annotation is one that no program reads.
     let asks = (("istio-injection", "enabled"), ("example.com/none", ""));
     let trial = Trial::new(
         &lab,

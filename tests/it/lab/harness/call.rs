@@ -1,4 +1,4 @@
-//! Calls of the API by anybody, with the answer as it was on the wire.
+//! Calls of the API by any user, with the answer as it was on the wire.
 
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Lab;
 
-/// By whom: the admin, or somebody whom the admin plays.
+/// By whom: the admin, or a user whom the admin plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Admin,
@@ -51,7 +51,7 @@ impl Answer {
     }
 }
 
-/// Somebody who calls.
+/// A caller.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'l> {
     lab: &'l Lab,
@@ -59,7 +59,7 @@ pub(crate) struct Caller<'l> {
 }
 
 impl Lab {
-    /// Calls as somebody.
+    /// Calls as this user.
     pub(crate) fn call(&self, who: Who) -> Caller<'_> {
         Caller { lab: self, who }
     }

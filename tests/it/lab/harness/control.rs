@@ -32,7 +32,7 @@ impl<'l> Control<'l> {
         Self::start_as(lab, (name, &kubeconfig), config, flags).await
     }
 
-    /// The same as whoever this kubeconfig says.
+    /// The same as the user of this kubeconfig.
     pub(crate) async fn start_as(
         lab: &'l Lab,
         (name, kubeconfig): (&str, &Path),
@@ -95,7 +95,7 @@ impl Lab {
         self.get(&path).await
     }
 
-    /// Who holds it; empty if nobody does.
+    /// Who holds it; empty if no replica does.
     pub(crate) async fn leader(&self) -> String {
         let lease = self.lease().await.unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str();

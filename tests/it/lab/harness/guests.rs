@@ -19,7 +19,7 @@ pub(crate) struct Guest {
 }
 
 impl Lab {
-    /// Free ports of this machine, for nobody else of this lab.
+    /// Free ports of this machine, for no other guest of this lab.
     pub(crate) async fn ports<const COUNT: usize>(&self) -> [u16; COUNT] {
         let answer = self.order(&format!("ports {COUNT}")).await;
         let ports: Vec<u16> = serde_json::from_value(answer["ports"].clone()).unwrap();

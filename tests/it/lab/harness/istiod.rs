@@ -1,7 +1,7 @@
 //! A real istiod: installed as `istioctl` prints it, and run by the lab instead of by a Deployment.
 //!
 //! Two things differ from a cluster. Its Service is an ExternalName for this machine, since there
-//! is no service network; the API server calls it by the Service's name all the same. And nobody
+//! is no service network; the API server calls it by the Service's name all the same. And no test
 //! keeps its EndpointSlice: a test writes it, see [`Lab::endpoint`].
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use super::{Guest, Lab, PATIENCE, UNGUARDED, User, pod, within};
 const NAMESPACE: &str = "istio-system";
 
 /// What manifests have and a lab has not: nothing runs the Deployment, and the validation of
-/// Istio's own objects is nobody's business here.
+/// Istio's own objects does not matter here.
 const NOT_HERE: [&str; 4] = [
     "DaemonSet",
     "Deployment",

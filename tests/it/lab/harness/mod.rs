@@ -1,7 +1,7 @@
 //! A control plane for tests: one that they share, or one of their own.
 //!
 //! In the shared one each test works in namespaces of its own. What is cluster-wide belongs to
-//! everybody: a test that changes it, or stops a component, takes [`Lab::alone`].
+//! all tests: a test that changes it, or stops a component, takes [`Lab::alone`].
 
 mod accounts;
 mod call;
@@ -75,13 +75,13 @@ enum Turn {
 
 impl Lab {
     /// The shared control plane, for tests that keep to their own namespaces. One per test: a second
-    /// would wait for whoever waits to be alone, and that for the first.
+    /// would wait for the test that waits to be alone, and that for the first.
     pub(crate) async fn shared() -> Self {
         let turn = Turn::Shared(TURNS.read().await);
         Self::with(shared().await, turn)
     }
 
-    /// The shared control plane with nobody else in it. Its user leaves it as it was, and every
+    /// The shared control plane with no other test in it. Its user leaves it as it was, and every
     /// component running. After a panic the next test gets a new one.
     pub(crate) async fn alone() -> Self {
         let turn = Turn::Alone(TURNS.write().await);
@@ -150,7 +150,7 @@ impl Drop for Lab {
         let kept = self.supervisor.keep_logs();
         eprintln!("the control plane's logs are in {}", kept.display());
         if matches!(self.turn, Turn::Alone(_)) {
-            // Nobody else has a turn, so nobody else holds this.
+            // No other test has a turn, so no other test holds this.
             drop(SHARED.try_lock().unwrap().take());
         }
     }

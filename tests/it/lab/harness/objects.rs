@@ -111,7 +111,7 @@ impl Lab {
         self.client().await.request(request).await
     }
 
-    /// Has the ReplicaSets of a namespace that are short of pods tried again: whoever was refused has
+    /// Has the ReplicaSets of a namespace that are short of pods tried again: a controller that was refused has
     /// backed off.
     pub(crate) async fn poke(&self, namespace: &str) {
         let path = format!("/apis/apps/v1/namespaces/{namespace}/replicasets");

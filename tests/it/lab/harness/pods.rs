@@ -75,7 +75,7 @@ impl Lab {
         self.post_pod(namespace, pod, "").await
     }
 
-    /// The same as a dry run: everybody is asked, nothing is stored.
+    /// The same as a dry run: the API server asks every webhook and stores nothing.
     pub(crate) async fn try_pod(&self, namespace: &str, pod: &Value) -> Tried {
         self.post_pod(namespace, pod, "?dryRun=All").await
     }

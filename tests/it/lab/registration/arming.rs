@@ -124,7 +124,7 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
     order.insert(5, version(&namespace));
     assert!(order.is_sorted(), "{order:?}");
 
-    // Nobody is held up by a meshgate that cannot be called.
+    // A meshgate that cannot be called holds no pod up.
     let pods = format!("/api/v1/namespaces/{orders}/pods");
     lab.create(&pods, &pod("before")).await.unwrap();
 

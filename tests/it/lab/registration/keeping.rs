@@ -121,7 +121,7 @@ async fn narrowing(lab: &Lab, meshgate: &Meshgate<'_>) {
     assert_eq!(warned.count(), 1);
 }
 
-/// Where a binding holds is ours: whoever narrows it switches off what it binds.
+/// Where a binding holds is ours: a client that narrows it switches off what it binds.
 async fn bindings(lab: &Lab) {
     for path in [&paths()[2], &paths()[4], &paths()[8]] {
         let selector = json!({"matchLabels": {"no": "such"}});
@@ -259,7 +259,7 @@ async fn our_namespace(lab: &Lab, meshgate: &Meshgate<'_>) {
     })
     .await;
     assert_eq!(lab.get("/api/v1/namespaces/meshgate-system").await, None);
-    // Somebody else may bring it back.
+    // Another controller may bring it back.
     assert!(lab.versions(&paths()).await.iter().all(Option::is_none));
     lab.grant().await;
     lab.is_closed().await;

@@ -9,7 +9,7 @@ use crate::support::process::get;
 /// Of an injector that is not configured: nothing but the labeller takes it away.
 const STALE: &str = "meshgate.io/requires.gone";
 
-/// A policy of somebody else for updates of one namespace, in force once a dry run shows it.
+/// Another owner's policy for updates of one namespace, in force once a dry run shows it.
 async fn policy(lab: &Lab, kind: &str, namespace: &str, more: Value, actions: Option<&str>) {
     let mut spec = json!({
         "failurePolicy": "Fail",
@@ -79,7 +79,7 @@ async fn a_label_that_was_written_back_in_the_same_request_is_written_again() {
 }
 
 #[tokio::test]
-async fn namespaces_without_their_label_are_counted_and_keep_nobody_waiting() {
+async fn namespaces_without_their_label_are_counted_and_hold_no_pod_up() {
     let lab = lab(&[], &[]).await;
     let ns = lab.namespace("stuck", &[], &[(INJECT, "enabled")]).await;
     let more = json!({"validations": [{"expression": "false", "message": "theirs"}]});

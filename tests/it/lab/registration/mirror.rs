@@ -1,5 +1,5 @@
 //! Labels of namespaces follow their annotations, by a policy and by a webhook; and an uninstall
-//! that nobody helps.
+//! that no controller helps.
 
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -19,7 +19,7 @@ async fn labels_follow_annotations_by_a_policy() {
         "no call at all: {asked}"
     );
     meshgate.order("kill").await;
-    // A policy needs nobody.
+    // A policy needs no replica.
     follow(&lab).await;
     uninstall(&lab).await;
 }
@@ -31,7 +31,7 @@ async fn labels_follow_annotations_by_a_webhook() {
     follow(&lab).await;
     not_called_on_what_agrees(&lab, &meshgate).await;
     meshgate.order("kill").await;
-    while_nobody_answers(&lab).await;
+    while_no_replica_answers(&lab).await;
     uninstall(&lab).await;
 }
 
@@ -154,7 +154,7 @@ async fn not_called_on_what_agrees(lab: &Lab, meshgate: &Meshgate<'_>) {
     assert_eq!((created, calls()), (before + 1, before + 1));
 }
 
-async fn while_nobody_answers(lab: &Lab) {
+async fn while_no_replica_answers(lab: &Lab) {
     let plain = lab.namespace("plain", &[], &[]).await;
     lab.create(&format!("/api/v1/namespaces/{plain}/pods"), &pod("a"))
         .await
@@ -181,7 +181,7 @@ async fn while_nobody_answers(lab: &Lab) {
         .ok();
 }
 
-/// With meshgate dead, its webhooks closed and the guard in force, by somebody who is not the one
+/// With meshgate dead, its webhooks closed and the guard in force, by a user who is not the one
 /// that meshgate writes as.
 async fn uninstall(lab: &Lab) {
     // As another configuration has left it.
@@ -221,7 +221,7 @@ async fn uninstall(lab: &Lab) {
     let (code, text) = run(&["--yes"]).await;
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("meshgate has written nothing into"), "{text}");
-    // And nobody is held up any more.
+    // And no pod is held up any more.
     lab.kubectl(&[
         "annotate",
         "namespace",

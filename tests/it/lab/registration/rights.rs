@@ -1,4 +1,4 @@
-//! An uninstall by somebody who may not do all that it takes.
+//! An uninstall by a user who may not do all that it takes.
 
 use serde_json::{Value, json};
 use tokio::process::Command;

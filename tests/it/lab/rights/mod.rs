@@ -33,11 +33,11 @@ const WHOSE: [(&str, &str); 6] = [
     ),
     (
         "meshgate-break-glass",
-        "system:serviceaccount:on-call:somebody",
+        "system:serviceaccount:on-call:engineer",
     ),
     (
         "meshgate-break-glass-events",
-        "system:serviceaccount:on-call:somebody",
+        "system:serviceaccount:on-call:engineer",
     ),
 ];
 

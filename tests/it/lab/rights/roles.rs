@@ -1,4 +1,4 @@
-//! The smallest parts of roles, each of which somebody uses or nobody needs.
+//! The smallest parts of roles, each of which is either used or not needed.
 
 use std::fmt;
 

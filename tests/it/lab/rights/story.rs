@@ -96,7 +96,7 @@ async fn switched(lab: &Lab, served: &Served) {
     third.order("stop").await;
 }
 
-/// Everything that the chart grants to anybody, somebody on call included. The owner is left to
+/// Everything that the chart grants to any user, the engineer on call included. The owner is left to
 /// meshgate.
 async fn granted(lab: &Lab) -> Vec<Value> {
     let group = "--set=breakGlass.group=system:serviceaccounts:on-call";
@@ -111,9 +111,9 @@ async fn granted(lab: &Lab) -> Vec<Value> {
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     lab.apply_whole(&list.to_string()).await;
-    let somebody = json!({"metadata": {"name": "somebody"}});
+    let engineer = json!({"metadata": {"name": "engineer"}});
     let accounts = "/api/v1/namespaces/on-call/serviceaccounts";
-    lab.create(accounts, &somebody).await.unwrap();
+    lab.create(accounts, &engineer).await.unwrap();
     objects
 }
 
@@ -248,9 +248,9 @@ async fn repaired(lab: &Lab) {
     }
 }
 
-/// By somebody on call: closed by whoever leads when the time has come, and by themselves.
+/// By an engineer on call: closed by the leader when the time has come, and by the engineer.
 async fn broken_and_mended(lab: &Lab) {
-    let kubeconfig = lab.kubeconfig_for("on-call", "somebody").await;
+    let kubeconfig = lab.kubeconfig_for("on-call", "engineer").await;
     let open = ["break-glass", "--yes", "--reason=a test of rights", "--for"];
     run(&[&open[..], &["1s"]].concat(), &kubeconfig).await;
     within(

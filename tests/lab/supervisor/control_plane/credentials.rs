@@ -4,18 +4,17 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 use rcgen::KeyPair;
 
 const LIFETIME: Duration = Duration::from_secs(7 * 86_400);
 
-/// Users and their groups. `alice` may do nothing until somebody binds a role to her.
+/// Users and their groups. `alice` may do nothing until a test binds a role to her.
 /// meshgate is not `admin`, or the guard of its registration could not tell them apart.
 pub(crate) const USERS: [(&str, &str); 8] = [
     ("admin", "system:masters"),
@@ -63,18 +62,15 @@ impl Credentials {
         )]
         let now = Timestamp::now();
         let authority = Authority::new("meshgate lab", LIFETIME, now)?;
-        let request = Request {
-            name: "kube-apiserver",
-            dns_names: &["localhost".to_owned(), "kubernetes.default.svc".to_owned()],
-            // Loopback; and in a lab with a network the machine, and the Service of the API.
-            addresses: &[
-                Ipv4Addr::LOCALHOST.into(),
-                Ipv4Addr::new(10, 0, 0, 1).into(),
-                Ipv4Addr::new(10, 96, 0, 1).into(),
-            ],
-            lifetime: LIFETIME,
-        };
-        let issued = authority.issue(&request, now)?;
+        // In a lab with a network also the machine, and the Service of the API.
+        let names = [
+            "localhost",
+            "kubernetes.default.svc",
+            "127.0.0.1",
+            "10.0.0.1",
+            "10.96.0.1",
+        ];
+        let issued = authority.issue(&names.map(str::to_owned), LIFETIME, now)?;
         fs::write(self.ca_file(), authority.cert_pem())?;
         fs::write(self.certificate(), issued.cert_pem)?;
         fs::write(self.key(), issued.key_pem)?;
@@ -130,7 +126,7 @@ fn kubeconfig(url: &str, ca: &Path, token: &str) -> String {
     format!("{config:#}\n")
 }
 
-/// Others on this machine can reach the port, so nobody may know the tokens.
+/// Others on this machine can reach the port, so the tokens are random.
 fn random_token() -> Result<String> {
     let mut bytes = [0; 16];
     let mut random = File::open("/dev/urandom").context("/dev/urandom")?;

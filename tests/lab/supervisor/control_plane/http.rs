@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 /// A component that does not answer within this time is not up.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Trusts the lab's CA and nobody else.
+/// Trusts the lab's CA alone.
 pub(crate) fn trusting(ca_pem: &str) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes())?)?;
@@ -26,7 +26,7 @@ pub(crate) fn trusting(ca_pem: &str) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Asks a loopback port, with TLS if there is somebody to trust.
+/// Asks a loopback port, with TLS if there is a CA to trust.
 ///
 /// # Errors
 ///

@@ -153,7 +153,7 @@ impl ControlPlane {
         }
     }
 
-    /// Free ports for a guest, which nobody else of this lab is given.
+    /// Free ports for a guest, which this lab gives to no other guest.
     ///
     /// # Errors
     ///

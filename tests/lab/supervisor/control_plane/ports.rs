@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context as _, Result};
 
-/// Where ports are looked for. Ports that the kernel gives to whoever asks for any would be taken
+/// Where ports are looked for. Ports that the kernel gives to a program that asks for any would be taken
 /// from us during a restart, so they are left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -46,7 +46,7 @@ pub(crate) fn find(place: Place, count: usize, given: &[u16]) -> Result<Vec<u16>
     })
 }
 
-/// The range from which the kernel gives ports to whoever asks for any.
+/// The range from which the kernel gives ports to a program that asks for any.
 fn of_the_kernel() -> (u16, u16) {
     let given = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut given = given.split_whitespace().map(str::parse::<u16>);

@@ -44,7 +44,7 @@ pub(crate) fn outside(ends: &Outside) -> Result<()> {
     let socket = socket(&ends.folder);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // While nobody is there the caller finds its connection closed, and tries again.
+            // While no API server is there the caller finds its connection closed, and tries again.
             let Ok(inner) = UnixStream::connect(&socket) else {
                 continue;
             };

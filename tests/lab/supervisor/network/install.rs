@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use meshgate::certs::issue::{Authority, Request};
+use meshgate::certs::issue::Authority;
 use serde_json::Value;
 
 use super::run;
@@ -19,7 +19,7 @@ use crate::stop::Stop;
 const INJECTOR: &str = include_str!("injector.yaml");
 const PLAIN: &str = include_str!("plain.yaml");
 
-/// Whoever is not armed after this time will not be.
+/// A meshgate that is not armed after this time will not be.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LIFETIME: Duration = Duration::from_secs(7 * 86_400);
@@ -130,13 +130,7 @@ fn with_certificates(objects: &str, host: &str) -> Result<String> {
     )]
     let now = Timestamp::now();
     let authority = Authority::new("meshgate lab webhooks", LIFETIME, now)?;
-    let request = Request {
-        name: host,
-        dns_names: &[host.to_owned()],
-        addresses: &[],
-        lifetime: LIFETIME,
-    };
-    let issued = authority.issue(&request, now)?;
+    let issued = authority.issue(&[host.to_owned()], LIFETIME, now)?;
     let quoted = |pem: &str| pem.replace('\n', "\\n");
     Ok(objects
         .replace("${CA}", &quoted(&authority.cert_pem()))

@@ -24,7 +24,7 @@ while [ "$number" -lt "$1" ]; do
   ip netns add "$node"
   ip link add "$node" type veth peer name uplink netns "$node" address "02:00:00:00:01:0$number"
   ip link set "$node" master br0 up
-  # Known for good, so that a node that is cut off is silent: nobody says that it cannot be reached.
+  # Known for good, so that a node that is cut off is silent: no router says that it cannot be reached.
   ip neighbour replace "10.0.0.1$number" lladdr "02:00:00:00:01:0$number" dev br0 nud permanent
   ip route add "10.244.$number.0/24" via "10.0.0.1$number"
   ip -n "$node" link set lo up

@@ -2,7 +2,7 @@
 //! of its processes: `unshare -Urnm`, no root needed.
 //!
 //! The lab becomes a process of the new namespaces by [`enter`], with the same process id, so that it
-//! is stopped as any other. Whoever is outside reaches the API server by the same address and port as
+//! is stopped as any other. A client outside reaches the API server by the same address and port as
 //! those inside ([`forward`]). In there: one machine for the control plane with kube-proxy, and nodes
 //! that are network namespaces, each with a stand-in for the kubelet that starts real programs for
 //! those images that it knows (`tests/lab/kubelet`).

@@ -2,9 +2,9 @@
 //!
 //! | line | what |
 //! | --- | --- |
-//! | `cut NODE`, `mend NODE` | its link to everybody else is down, without a word to anybody |
-//! | `blind ADDRESS`, `unblind ADDRESS` | the pod with this address no longer reaches the API server; nobody tells it |
-//! | `routes ADDRESS` | answers `{"leads": true}` while kube-proxy leads anybody to the pod with this address |
+//! | `cut NODE`, `mend NODE` | its link to all others is down, and no program is told |
+//! | `blind ADDRESS`, `unblind ADDRESS` | the pod with this address no longer reaches the API server; no program tells it |
+//! | `routes ADDRESS` | answers `{"leads": true}` while kube-proxy leads any client to the pod with this address |
 //! | `freeze NAMESPACE/POD`, `thaw …`, `murder …` | SIGSTOP, SIGCONT, SIGKILL for the pod's program |
 //! | `install injector`, `install plain` | a stand-in for Linkerd's injector, a fail-closed webhook to compare with |
 //! | `fill NODE`, `empty NODE` | the disk of its logs, of `node3` only |

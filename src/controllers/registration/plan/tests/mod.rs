@@ -14,7 +14,7 @@ use meshgate_core::render::{BREAK_GLASS, Client, GUARD, MIRROR_PROOF, REACH_ENTR
 
 /// An object as it is wanted, with what identifies it.
 fn object(kind: Kind, name: &str) -> Value {
-    json!({"apiVersion": "x/v1", "kind": kind.names().kind, "metadata": {"name": name}})
+    json!({"apiVersion": "x/v1", "kind": kind.as_str(), "metadata": {"name": name}})
 }
 
 fn entry(name: &str, url: &str) -> Value {
@@ -128,6 +128,22 @@ impl Cluster {
                 Action::Delete(id) => drop(self.objects.remove(id)),
             }
         }
+    }
+
+    /// Takes up in `observed` what an action has changed.
+    fn note(&self, observed: &mut Observed, action: &Action) {
+        let (Action::Apply(Object { id, .. })
+        | Action::Widen { id, .. }
+        | Action::Resume { id, .. }
+        | Action::Delete(id)) = action
+        else {
+            observed.namespace = self.namespace;
+            return;
+        };
+        observed.objects.remove(id);
+        let live = self.objects.get(id);
+        let live = live.map(|live| (id.clone(), Object::parse(live.clone()).unwrap()));
+        observed.objects.extend(live);
     }
 
     /// That of a changed spec is another one.

@@ -1,5 +1,7 @@
 //! From webhooks to policies and back: at no time does nothing refuse.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +10,7 @@ use meshgate_core::render::CHECK_PROOF;
 /// What is rendered where policies enforce, for injectors of these names.
 fn policies_for(injectors: &[&str]) -> Vec<Value> {
     let mut wanted = wanted_at("u");
-    wanted.retain(|object| object["kind"] != Kind::ValidatingWebhooks.names().kind);
+    wanted.retain(|object| object["kind"] != Kind::ValidatingWebhooks.as_str());
     let gate = wanted.last_mut().unwrap();
     gate["webhooks"][0]["failurePolicy"] = json!("Ignore");
     let mut checks = Vec::new();
@@ -226,6 +228,12 @@ struct Cache {
     policies: Vec<&'static str>,
 }
 
+/// By the policy of one injector, of another, and by webhooks.
+static WANTED: LazyLock<[Vec<Object>; 3]> = LazyLock::new(|| {
+    let [a, b] = ["a", "b"].map(|name| parsed(&policies_for(&[name])));
+    [a, b, parsed(&wanted_at("u"))]
+});
+
 const CHECKS: [&str; 2] = ["a.check.meshgate.io", "b.check.meshgate.io"];
 
 impl Cache {
@@ -257,18 +265,18 @@ proptest! {
     fn whatever_is_wanted_in_between_something_refuses(steps in prop::collection::vec(step(), 1..12)) {
         let mut cluster = by_policy();
         let mut cache = Cache::default();
-        let proof = cluster.proof(&policies_for(&["a"]));
-        cache.follow(&cluster, proof);
+        let [a, b, webhooks] = WANTED.each_ref();
+        // Parsed once, and then what was written.
+        let mut observed = cluster.observed();
+        cache.follow(&cluster, proof::policies(&observed, a));
         for step in steps {
             let wanted = match (step.by_policy, step.other) {
-                (true, false) => policies_for(&["a"]),
-                (true, true) => policies_for(&["b"]),
-                (false, _) => wanted_at("u"),
+                (true, false) => a,
+                (true, true) => b,
+                (false, _) => webhooks,
             };
-            let wanted = parsed(&wanted);
             for _ in 0..6 {
-                let observed = cluster.observed();
-                let proof = proof::policies(&observed, &wanted);
+                let proof = proof::policies(&observed, wanted);
                 if step.waits {
                     cache.follow(&cluster, proof.clone());
                 }
@@ -283,8 +291,10 @@ proptest! {
                     replicas: Replicas::Equal,
                     now: Timestamp::UNIX_EPOCH,
                 };
-                for action in plan(&observed, &wanted, progress).actions {
-                    cluster.act(&[action]);
+                for action in plan(&observed, wanted, progress).actions {
+                    let actions = [action];
+                    cluster.act(&actions);
+                    cluster.note(&mut observed, &actions[0]);
                     let there = policies_of(&cluster);
                     let by_policy = cache.policies.iter().any(|own| there.contains(own));
                     prop_assert!(is_check_armed(&cluster) || by_policy, "{step:?}");

@@ -269,7 +269,7 @@ impl World {
                 self.vocabulary.change(&mut self.draw)
             };
             if self.all.excludes(&namespace.name) && key.starts_with(mirror::LABEL_PREFIX) {
-                // Nobody looks at those.
+                // No test looks at those.
                 continue;
             }
             let field = if is_label { "labels" } else { "annotations" };
