@@ -115,7 +115,7 @@ fn pair(content: &Content) -> Result<(ServingPair, Ca), String> {
     let chain = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
     let first = chain.into_iter().next();
     let first = first.ok_or_else(|| format!("{CERT} cannot be read"))?;
-    let pair = ServingPair::from_pem(cert, key, first.not_after())
+    let pair = ServingPair::from_pem(cert, key, first.not_after)
         .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
     Ok((pair, first))
 }
@@ -154,7 +154,7 @@ fn good_leaf(
     now: Timestamp,
 ) -> Result<HeldLeaf, String> {
     let (pair, own) = pair(content)?;
-    let at = now.min(own.not_after()).max(own.not_before());
+    let at = now.min(own.not_after).max(own.not_before);
     if let Some(name) = names.iter().find(|name| !pair.is_for(name)) {
         return Err(format!("{CERT} does not name {name}"));
     }

@@ -29,14 +29,14 @@ fn verifies(chain: &[CertificateDer<'_>], ca: &Ca, now: Timestamp) -> bool {
         return false;
     };
     // Go accepts a self-signed certificate as its own CA; the library does not.
-    if leaf.as_ref() == ca.der() {
+    if leaf.as_ref() == ca.der.as_slice() {
         return true;
     }
     let mut roots = RootCertStore::empty();
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);
     let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
-    let added = roots.add(CertificateDer::from(ca.der()).into_owned());
+    let added = roots.add(CertificateDer::from(ca.der.as_slice()).into_owned());
     let parsed = ParsedCertificate::try_from(leaf);
     added.is_ok()
         && parsed.is_ok_and(|leaf| {

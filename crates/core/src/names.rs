@@ -4,13 +4,13 @@
 pub const ADMITTED: &str = "meshgate.io/admitted";
 
 /// Annotation by which a kubelet's mirror pod is known (case 35).
-pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
 /// Label of nodes, and so key of node selectors: the operating system (case 34).
-pub const OS: &str = "kubernetes.io/os";
+pub(crate) const OS: &str = "kubernetes.io/os";
 
 /// The label that the API server itself keeps on every namespace.
-pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+pub(crate) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// Name of the `MutatingWebhookConfiguration` and of the `ValidatingWebhookConfiguration` for
 /// pods. The API server calls mutating ones by name. This one sorts before the injectors' names, so that
@@ -48,11 +48,11 @@ pub const BREAK_GLASS: &str = "meshgate.io/break-glass";
 pub const ASKED_FOR: &str = "meshgate.io/injectors";
 
 /// Name of the match condition that says which pods an entry asks about.
-pub const REQUIRED: &str = "required";
+pub(crate) const REQUIRED: &str = "required";
 
 /// Separates the requirements of several injectors in the condition [`REQUIRED`], in the order of
 /// [`ASKED_FOR`]. It occurs nowhere within one, so that break-glass can take one out of the text.
-pub const ALTERNATIVE: &str = "\n|| ";
+pub(crate) const ALTERNATIVE: &str = "\n|| ";
 
 /// How the names of all entries end.
 pub const ENTRIES: &str = ".meshgate.io";

@@ -24,7 +24,7 @@ excludedNamespaces:
 
 {{/*
 Of its content, and of the program that reads it: another version may have another preset of the same
-name. Of nothing else, so that a change of anything else restarts nobody for it.
+name. Of nothing else, so that no other change restarts pods.
 */}}
 {{- define "meshgate.configurationHash" -}}
 {{ printf "%s\n%s" (include "meshgate.configuration" .) (include "meshgate.image" .) | sha256sum | trunc 10 }}

@@ -158,7 +158,7 @@ async fn keep(place: &SecretRef, seen: Option<&Seen>, bundle: &[Ca]) -> Result<(
 /// When the CA and the leaf expire, for metrics.
 pub(super) fn ends(observed: &Observed) -> [(&'static str, Option<Timestamp>); 2] {
     let ca = match &observed.ca {
-        Held::Good(ca) => Some(ca.current.not_after()),
+        Held::Good(ca) => Some(ca.current.not_after),
         Held::Missing | Held::Unusable(_) => None,
     };
     let leaf = match &observed.leaf {

@@ -165,5 +165,5 @@ fn the_reader_of_sources_sees_what_it_must() {
     let sees = |path: &str, code: &str| core.iter().any(|l| l.path == path && l.code == code);
     // What comes after a module of tests is code again.
     assert!(sees("decision/mod.rs", "pub struct Decision<'a> {"));
-    assert!(!sees("decision/mod.rs", "mod testing;") && !sees("decision/mod.rs", "use super::*;"));
+    assert!(!sees("decision/mod.rs", "mod tests;") && !sees("decision/mod.rs", "use super::*;"));
 }

@@ -47,9 +47,7 @@ impl Crate {
         files.sort();
         let path = |file: &PathBuf| file.strip_prefix(&root).unwrap().display().to_string();
         let read = |file: PathBuf| (path(&file), fs::read_to_string(&file).unwrap());
-        let is_tests = |path: &str| {
-            path.ends_with("tests.rs") || path.ends_with("testing.rs") || path.contains("/tests/")
-        };
+        let is_tests = |path: &str| path.ends_with("tests.rs") || path.contains("/tests/");
         let files = files.into_iter().map(read);
         files.filter(|(path, _)| !is_tests(path)).collect()
     }

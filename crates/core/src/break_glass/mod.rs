@@ -19,10 +19,8 @@ use serde_json::Value;
 
 use crate::names::{CONFIGURATION, MIRROR};
 
-use self::object::Entry;
-
 pub use self::note::Note;
-pub use self::object::CONDITION;
+pub use self::object::{CONDITION, is_off};
 pub use crate::names::BREAK_GLASS as ANNOTATION;
 
 /// The webhook configurations that can be suspended, by their names.
@@ -31,15 +29,9 @@ pub const CONFIGURATIONS: [&str; 2] = [CONFIGURATION, MIRROR];
 /// The configuration on which replicas read the note.
 pub const SEEN_ON: &str = CONFIGURATION;
 
-/// Whether an entry of a webhook configuration is suspended, as a whole or in part.
-pub fn is_off(entry: &Value) -> bool {
-    Entry::read(entry).is_some_and(|entry| entry.is_off())
-}
-
 /// The note on an object, if it suspends enforcement.
 pub fn of(object: &Value) -> Option<Note> {
-    let annotations = object.pointer("/metadata/annotations")?;
-    Note::parse(annotations.get(ANNOTATION)?.as_str()?)
+    Note::parse(object::annotation(object, ANNOTATION)?)
 }
 
 #[cfg(test)]

@@ -1,123 +1,69 @@
 //! The fields of webhook configurations and bindings that break-glass reads and changes.
+//!
+//! Objects stay JSON values, so that a patch repeats each entry as the API server stores it, with the
+//! fields of later versions.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::names::{ENTRIES, REACH_ENTRY, REQUIRED};
 
 /// Name of the condition that suspends an entry.
 pub const CONDITION: &str = "break-glass";
 
-/// A webhook configuration or a binding.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Object {
-    metadata: Metadata,
-    pub(super) webhooks: Vec<Entry>,
-    pub(super) spec: Spec,
+pub(super) fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
+    object["metadata"]["annotations"][key].as_str()
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Metadata {
-    name: String,
-    resource_version: Value,
-    annotations: Map<String, Value>,
+/// A merge patch that holds only for the version that was seen.
+pub(super) fn patch(object: &Value, annotations: &Value) -> Value {
+    json!({"metadata": {
+        "resourceVersion": object["metadata"]["resourceVersion"],
+        "annotations": annotations,
+    }})
 }
 
-/// Of a binding.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Spec {
-    pub(super) validation_actions: Vec<String>,
+/// The name of an entry that asks meshgate about pods or namespaces. The entry that proves that the API
+/// server reaches meshgate is none: only meshgate meets it.
+pub(super) fn our_name(entry: &Value) -> Option<&str> {
+    let name = entry["name"].as_str()?;
+    (name.ends_with(ENTRIES) && name != REACH_ENTRY).then_some(name)
 }
 
-/// An entry of a webhook configuration.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
-    #[serde(default)]
-    pub(super) name: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    match_conditions: Vec<Condition>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
+/// Whether an entry of a webhook configuration is suspended, as a whole or in part.
+pub fn is_off(entry: &Value) -> bool {
+    condition(entry, CONDITION).is_some()
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-struct Condition {
-    name: String,
-    expression: String,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
+/// The expression that says which pods an entry asks about.
+pub(super) fn required(entry: &Value) -> &str {
+    let condition = condition(entry, REQUIRED);
+    condition.map_or("", |one| one["expression"].as_str().unwrap_or_default())
 }
 
-impl Object {
-    /// `None` for an object that no API server would store.
-    pub(super) fn read(object: &Value) -> Option<Self> {
-        Self::deserialize(object).ok()
-    }
+fn condition<'e>(entry: &'e Value, name: &str) -> Option<&'e Value> {
+    let conditions = entry["matchConditions"].as_array()?;
+    conditions.iter().find(|one| one["name"] == name)
+}
 
-    pub(super) fn name(&self) -> &str {
-        &self.metadata.name
-    }
-
-    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
-        self.metadata.annotations.get(key)?.as_str()
-    }
-
-    /// A merge patch that holds only for the version that was seen.
-    pub(super) fn patch(&self, annotations: &Value) -> Value {
-        json!({"metadata": {
-            "resourceVersion": self.metadata.resource_version,
-            "annotations": annotations,
-        }})
+/// Has an entry ask only where this holds.
+pub(super) fn restrict(entry: &mut Value, expression: &str) {
+    restore(entry);
+    let condition = json!({"name": CONDITION, "expression": expression});
+    match entry["matchConditions"].as_array_mut() {
+        Some(conditions) => conditions.push(condition),
+        None => entry["matchConditions"] = json!([condition]),
     }
 }
 
-impl Entry {
-    pub(super) fn read(entry: &Value) -> Option<Self> {
-        Self::deserialize(entry).ok()
-    }
-
-    /// Whether it asks meshgate about pods or namespaces. The entry that proves that the API server
-    /// reaches meshgate is none: only meshgate meets it.
-    pub(super) fn is_ours(&self) -> bool {
-        self.name.ends_with(ENTRIES) && self.name != REACH_ENTRY
-    }
-
-    pub(super) fn is_off(&self) -> bool {
-        self.match_conditions.iter().any(Condition::is_added)
-    }
-
-    /// The condition that says which pods it asks about.
-    pub(super) fn required(&self) -> &str {
-        let mut conditions = self.match_conditions.iter();
-        let found = conditions.find(|one| one.name == REQUIRED);
-        found.map_or("", |one| &one.expression)
-    }
-
-    /// Has the entry ask only where this holds.
-    pub(super) fn restrict(&mut self, expression: &str) {
-        let expression = expression.to_owned();
-        match self.match_conditions.iter_mut().find(|one| one.is_added()) {
-            Some(own) => own.expression = expression,
-            None => self.match_conditions.push(Condition {
-                name: CONDITION.to_owned(),
-                expression,
-                rest: Map::new(),
-            }),
+/// Takes that restriction away. An entry that had no condition before has none again.
+pub(super) fn restore(entry: &mut Value) {
+    let conditions = entry
+        .as_object_mut()
+        .and_then(|entry| entry.remove("matchConditions"));
+    if let Some(Value::Array(mut conditions)) = conditions {
+        conditions.retain(|one| one["name"] != CONDITION);
+        if !conditions.is_empty() {
+            entry["matchConditions"] = conditions.into();
         }
-    }
-
-    /// Takes the restriction away.
-    pub(super) fn restore(&mut self) {
-        self.match_conditions.retain(|one| !one.is_added());
-    }
-}
-
-impl Condition {
-    fn is_added(&self) -> bool {
-        self.name == CONDITION
     }
 }

@@ -1,12 +1,12 @@
 //! Suspending what refuses pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use crate::names::{ALTERNATIVE, ASKED_FOR, POLICIES};
 
-use super::object::{Entry, Object};
+use super::object::{self, annotation, our_name};
 use super::{ANNOTATION, Note};
 
 /// Annotation of a binding with what it did before.
@@ -25,42 +25,35 @@ pub struct Suspended {
     pub shared: Vec<String>,
 }
 
-impl Suspended {
-    fn is_nothing(&self) -> bool {
-        self.off.is_empty() && self.others.is_empty() && self.shared.is_empty()
-    }
-}
-
 /// Suspends the entries of a webhook configuration, as far as they ask for what the note is about.
 pub fn configuration(object: &Value, note: &Note) -> Suspended {
     let mut suspended = Suspended::default();
-    let Some(seen) = Object::read(object) else {
-        return suspended;
-    };
-    let asked_for = asked_for(&seen);
-    let mut entries = seen.webhooks.clone();
-    for entry in entries.iter_mut().filter(|entry| entry.is_ours()) {
-        let name = entry.name.clone();
+    let asked_for = asked_for(object);
+    let mut entries = object["webhooks"].clone();
+    for entry in entries.as_array_mut().into_iter().flatten() {
+        let Some(name) = our_name(entry).map(str::to_owned) else {
+            continue;
+        };
         match left(entry, note, asked_for.get(&name)) {
             Left::All => {}
             Left::Unknown => suspended.shared.push(name),
             Left::Some(expression) => {
-                entry.restrict(&expression);
+                object::restrict(entry, &expression);
                 suspended.others.push(name);
             }
             Left::Nothing => {
-                entry.restrict("false");
+                object::restrict(entry, "false");
                 suspended.off.push(name);
             }
         }
     }
     // Replicas read the note, also where entries cannot be told apart.
-    if suspended.is_nothing() {
+    if suspended == Suspended::default() {
         return suspended;
     }
-    let mut patch = seen.patch(&json!({ANNOTATION: note.to_string()}));
-    if seen.webhooks != entries {
-        patch["webhooks"] = json!(entries);
+    let mut patch = object::patch(object, &json!({ANNOTATION: note.to_string()}));
+    if object["webhooks"] != entries {
+        patch["webhooks"] = entries;
     }
     suspended.patch = Some(patch);
     suspended
@@ -68,41 +61,41 @@ pub fn configuration(object: &Value, note: &Note) -> Suspended {
 
 /// Has the binding of an injector's policy warn where it denies.
 pub fn binding(object: &Value, note: &Note) -> Suspended {
-    let seen = Object::read(object).unwrap_or_default();
-    let injector = seen.name().strip_suffix(POLICIES);
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let injector = name.strip_suffix(POLICIES);
     let is_about = injector.is_some_and(|injector| note.is_about(injector));
-    let actions = &seen.spec.validation_actions;
-    let denies = actions.iter().any(|action| action == "Deny");
-    if !is_about || !denies && seen.annotation(BEFORE).is_none() {
+    let actions = &object["spec"]["validationActions"];
+    let denies = actions
+        .as_array()
+        .is_some_and(|all| all.contains(&json!("Deny")));
+    if !is_about || !denies && annotation(object, BEFORE).is_none() {
         return Suspended::default();
     }
     let mut annotations = json!({ANNOTATION: note.to_string()});
     if denies {
-        annotations[BEFORE] = json!(actions).to_string().into();
+        annotations[BEFORE] = actions.to_string().into();
     }
-    let mut patch = seen.patch(&annotations);
+    let mut patch = object::patch(object, &annotations);
     if denies {
         patch["spec"] = json!({"validationActions": ["Warn", "Audit"]});
     }
     Suspended {
         patch: Some(patch),
-        off: vec![seen.name().to_owned()],
+        off: vec![name.to_owned()],
         ..Suspended::default()
     }
 }
 
 /// The injectors that the entries of a configuration ask about.
 pub fn injectors(object: &Value) -> Vec<String> {
-    let asked_for = Object::read(object).map(|seen| asked_for(&seen));
-    let names = asked_for.into_iter().flat_map(BTreeMap::into_values);
-    let mut names: Vec<String> = names.flatten().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let names = asked_for(object).into_values().flatten();
+    let distinct: BTreeSet<String> = names.collect();
+    distinct.into_iter().collect()
 }
 
-fn asked_for(seen: &Object) -> BTreeMap<String, Vec<String>> {
-    let text = seen.annotation(ASKED_FOR);
+/// From the names of entries to the injectors that each asks about.
+fn asked_for(object: &Value) -> BTreeMap<String, Vec<String>> {
+    let text = annotation(object, ASKED_FOR);
     let read = text.and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()
 }
@@ -117,7 +110,7 @@ enum Left {
     Unknown,
 }
 
-fn left(entry: &Entry, note: &Note, asked_for: Option<&Vec<String>>) -> Left {
+fn left(entry: &Value, note: &Note, asked_for: Option<&Vec<String>>) -> Left {
     if note.injectors.is_empty() {
         return Left::Nothing;
     }
@@ -129,7 +122,7 @@ fn left(entry: &Entry, note: &Note, asked_for: Option<&Vec<String>>) -> Left {
     if !stays.contains(&true) {
         return Left::Nothing;
     }
-    let parts: Vec<&str> = entry.required().split(ALTERNATIVE).collect();
+    let parts: Vec<&str> = object::required(entry).split(ALTERNATIVE).collect();
     if parts.len() != stays.len() {
         return Left::Unknown;
     }

@@ -12,36 +12,15 @@ use super::chain::{self, Certificate, ChainError};
 /// A CA that callers trust. Equal if the certificates are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ca {
-    der: Vec<u8>,
-    not_before: Timestamp,
-    not_after: Timestamp,
+    /// The certificate as callers hold it.
+    pub der: Vec<u8>,
+    /// The first second at which it is valid.
+    pub not_before: Timestamp,
+    /// The last second at which it is valid.
+    pub not_after: Timestamp,
 }
 
 impl Ca {
-    /// Trusts these bytes between these times; nothing is parsed.
-    pub fn new(der: Vec<u8>, not_before: Timestamp, not_after: Timestamp) -> Self {
-        Self {
-            der,
-            not_before,
-            not_after,
-        }
-    }
-
-    /// The certificate as callers hold it.
-    pub fn der(&self) -> &[u8] {
-        &self.der
-    }
-
-    /// The first second at which it is valid.
-    pub fn not_before(&self) -> Timestamp {
-        self.not_before
-    }
-
-    /// The last second at which it is valid.
-    pub fn not_after(&self) -> Timestamp {
-        self.not_after
-    }
-
     /// True for one that is past its end; one that is not valid yet has not expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.not_after < now
@@ -55,7 +34,11 @@ impl Ca {
 
 impl From<Certificate> for Ca {
     fn from(read: Certificate) -> Self {
-        Self::new(read.der, read.not_before, read.not_after)
+        Self {
+            der: read.der,
+            not_before: read.not_before,
+            not_after: read.not_after,
+        }
     }
 }
 

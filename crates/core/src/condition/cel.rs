@@ -1,7 +1,7 @@
 //! Conditions printed as CEL, safe against absent maps and keys, whatever the values are.
 
 use crate::injector::profile::ContainerName;
-use crate::injector::rule::Place;
+use crate::injector::rule::{Place, Test};
 
 use super::{Container, Expr, KeyTest};
 use crate::names::ALTERNATIVE;
@@ -114,8 +114,8 @@ impl Scope {
     /// A test of a key. An absent key reads as `''`, so that presence is asked for only where
     /// the two differ.
     fn key(self, test: &KeyTest) -> (String, Binding) {
-        let KeyTest {
-            key,
+        let KeyTest { key, test } = test;
+        let Test {
             absent,
             others,
             values,
@@ -156,10 +156,7 @@ fn container(wanted: &Container) -> (String, Binding) {
             (format!("variables.initContainers.{is_it}"), Binding::Atom)
         }
         Container::Sidecar { name, not_image } => {
-            let mut is_it = match name {
-                ContainerName::Exact(name) => format!("c.name == {}", text(name)),
-                ContainerName::Prefix(start) => format!("c.name.startsWith({})", text(start)),
-            };
+            let mut is_it = is_named(name);
             if !not_image.is_empty() {
                 let image = not_one_of("c.?image.orValue('')", not_image).0;
                 is_it = format!("{is_it} && {image}");
@@ -168,6 +165,14 @@ fn container(wanted: &Container) -> (String, Binding) {
                 .map(|list| format!("variables.{list}.exists(c, {is_it})"));
             (format!("{plain} || {native}"), Binding::Or)
         }
+    }
+}
+
+/// Whether the container `c` is meant.
+pub(crate) fn is_named(name: &ContainerName) -> String {
+    match name {
+        ContainerName::Exact(name) => format!("c.name == {}", text(name)),
+        ContainerName::Prefix(start) => format!("c.name.startsWith({})", text(start)),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::injector::coverage::Sample;
-use crate::injector::rule::{Key, Place, Rule};
+use crate::injector::rule::{Key, Place, Rule, Test};
 
 use super::{Expr, KeyTest};
 
@@ -58,7 +58,8 @@ impl Chain {
         let mut steps: Vec<Step> = Vec::new();
         for step in &self.steps {
             let value = |test: &KeyTest| known(&test.key);
-            let fails = |test: &KeyTest| value(test).is_some_and(|v| !test.passes(v.as_deref()));
+            let fails =
+                |test: &KeyTest| value(test).is_some_and(|v| !test.test.passes(v.as_deref()));
             if step.tests.iter().any(fails) {
                 continue;
             }
@@ -159,11 +160,11 @@ impl Choice {
                 order.push(&test.key);
             }
         }
-        let folding = self.tests().filter(|test| test.fold);
+        let folding = self.tests().filter(|test| test.test.fold);
         let folded: BTreeSet<&Key> = folding.map(|test| &test.key).collect();
         let has_case = |value: &String| value.bytes().any(|byte| byte.is_ascii_alphabetic());
-        let is_mixed = |test: &KeyTest| {
-            !test.fold && folded.contains(&test.key) && test.values.iter().any(has_case)
+        let is_mixed = |KeyTest { key, test }: &KeyTest| {
+            !test.fold && folded.contains(key) && test.values.iter().any(has_case)
         };
         if self.tests().any(is_mixed) {
             return None;
@@ -254,13 +255,11 @@ fn one_of(key: &Key, passing: &[&Sample], all: &[&Sample], fold: bool) -> Expr {
     let [absent, others] = [0, 1].map(|index| all.get(index).is_some_and(|s| passing.contains(s)));
     let named = all.iter().skip(2);
     let differing = named.filter(|sample| passing.contains(sample) != others);
-    KeyTest {
-        key: key.clone(),
+    let test = Test {
         absent,
         others,
         values: differing.filter_map(|sample| (*sample).clone()).collect(),
         fold,
-    }
-    .normal()
-    .expr()
+    };
+    KeyTest::new(key, test).expr()
 }

@@ -82,7 +82,10 @@ impl Expr {
     pub(crate) fn not(self) -> Self {
         match self {
             Self::Const(value) => Self::Const(!value),
-            Self::Key(test) => test.negated().expr(),
+            Self::Key(KeyTest { key, test }) => {
+                let test = test.negated();
+                Self::Key(KeyTest { key, test })
+            }
             Self::Not(inner) => *inner,
             Self::Namespace(_) | Self::Container(_) | Self::All(_) | Self::Any(_) => {
                 Self::Not(Box::new(self))
@@ -91,8 +94,8 @@ impl Expr {
     }
 
     /// The namespace has one of these names.
-    pub(crate) fn namespace<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
-        let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    pub(crate) fn namespace<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        let mut names: Vec<String> = names.into_iter().map(N::into).collect();
         names.sort_unstable();
         names.dedup();
         if names.is_empty() {
@@ -100,6 +103,14 @@ impl Expr {
         } else {
             Self::Namespace(names)
         }
+    }
+
+    /// The pod holds a sidecar of this name, plain or native, with none of these images.
+    pub(crate) fn sidecar(name: &ContainerName, not_image: &[String]) -> Self {
+        Self::Container(Container::Sidecar {
+            name: name.clone(),
+            not_image: not_image.to_vec(),
+        })
     }
 
     /// How many tests there are in it.
@@ -127,62 +138,40 @@ pub(crate) enum Container {
     Init(String),
 }
 
-/// Which values of a key pass: one form for all tests of rules, so that they can be negated and
-/// joined.
+/// Which values of a key pass.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KeyTest {
     pub(crate) key: Key,
-    /// Whether an absent key passes.
-    pub(crate) absent: bool,
-    /// Whether a value passes that is not among [`Self::values`]; those then do not.
-    pub(crate) others: bool,
-    /// Sorted; in lower case if [`Self::fold`].
-    pub(crate) values: Vec<String>,
-    /// Compare without case (ASCII).
-    pub(crate) fold: bool,
+    /// Its values are sorted, each once, in lower case where case does not count: what passes the same is
+    /// equal.
+    pub(crate) test: Test,
 }
 
 impl KeyTest {
-    /// The test of a rule's term.
-    pub(crate) fn of(term: &Term) -> Self {
-        let (absent, others) = match term.test {
-            Test::In(_) => (false, false),
-            Test::NotIn(_) => (true, true),
-            Test::Exists => (false, true),
-            Test::Absent => (true, false),
-        };
-        let named = term.test.values();
-        Self {
-            key: term.key.clone(),
-            absent,
-            others,
-            values: named.map_or_else(Vec::new, |values| values.list.clone()),
-            fold: named.is_some_and(|values| values.fold),
-        }
-        .normal()
-    }
-
-    /// With its values in the one form: sorted, each once, in lower case where case does not count.
-    fn normal(mut self) -> Self {
-        if self.fold {
-            for value in &mut self.values {
+    pub(crate) fn new(key: &Key, mut test: Test) -> Self {
+        if test.fold {
+            for value in &mut test.values {
                 value.make_ascii_lowercase();
             }
         }
-        self.values.sort_unstable();
-        self.values.dedup();
-        self
+        test.values.sort_unstable();
+        test.values.dedup();
+        Self {
+            key: key.clone(),
+            test,
+        }
     }
 
     /// The tests of a rule's terms, those of one key as one.
     pub(crate) fn of_all(terms: &[Term]) -> Vec<Self> {
         let mut tests: Vec<Self> = Vec::new();
-        for test in terms.iter().map(Self::of) {
-            let same = tests
-                .iter_mut()
-                .find(|own| own.key == test.key && own.can_join(&test));
-            match same {
-                Some(own) => own.join(test),
+        for test in terms
+            .iter()
+            .map(|term| Self::new(&term.key, term.test.clone()))
+        {
+            let mut same = tests.iter_mut().filter(|own| own.key == test.key);
+            match same.find(|own| own.can_join(&test)) {
+                Some(own) => *own = own.joined(test.test),
                 None => tests.push(test),
             }
         }
@@ -191,54 +180,37 @@ impl KeyTest {
 
     /// Whether both compare in the same way.
     fn can_join(&self, other: &Self) -> bool {
-        self.fold == other.fold || self.values.is_empty() || other.values.is_empty()
+        let (own, other) = (&self.test, &other.test);
+        own.fold == other.fold || own.values.is_empty() || other.values.is_empty()
     }
 
     /// Leaves the values that pass both.
-    fn join(&mut self, other: Self) {
-        self.fold |= other.fold;
-        self.absent &= other.absent;
-        let own = std::mem::take(&mut self.values);
-        let passing = |list: Vec<String>, test: &[String], is_in: bool| {
-            let list = list.into_iter();
-            list.filter(|value| test.contains(value) == is_in).collect()
+    fn joined(&self, other: Test) -> Self {
+        let own = &self.test;
+        let those = |list: Vec<String>, pass: &dyn Fn(&String) -> bool| -> Vec<String> {
+            list.into_iter().filter(pass).collect()
         };
-        self.values = match (self.others, other.others) {
-            (true, true) => [own, other.values].concat(),
-            (true, false) => passing(other.values, &own, false),
-            (false, is_in) => passing(own, &other.values, !is_in),
+        let values = match (own.others, other.others) {
+            (true, true) => [own.values.clone(), other.values].concat(),
+            (true, false) => those(other.values, &|value| !own.values.contains(value)),
+            (false, is_in) => those(own.values.clone(), &|value| {
+                other.values.contains(value) != is_in
+            }),
         };
-        self.others &= other.others;
-        self.values.sort_unstable();
-        self.values.dedup();
-    }
-
-    /// Whether a value passes, `None` being an absent key.
-    pub(crate) fn passes(&self, value: Option<&str>) -> bool {
-        let is_named = |value: &str| {
-            self.values.iter().any(|one| {
-                if self.fold {
-                    one.eq_ignore_ascii_case(value)
-                } else {
-                    one == value
-                }
-            })
+        let test = Test {
+            absent: own.absent && other.absent,
+            others: own.others && other.others,
+            values,
+            fold: own.fold || other.fold,
         };
-        value.map_or(self.absent, |value| is_named(value) != self.others)
-    }
-
-    fn negated(self) -> Self {
-        Self {
-            absent: !self.absent,
-            others: !self.others,
-            ..self
-        }
+        Self::new(&self.key, test)
     }
 
     /// As a condition; a test that always or never passes is a constant.
     pub(crate) fn expr(self) -> Expr {
-        if self.values.is_empty() && self.absent == self.others {
-            return Expr::Const(self.absent);
+        let test = &self.test;
+        if test.values.is_empty() && test.absent == test.others {
+            return Expr::Const(test.absent);
         }
         Expr::Key(self)
     }

@@ -13,7 +13,8 @@ fn without_quotes<E: serde::de::Error>(found: impl fmt::Display) -> E {
     E::custom(yaml::without_quotes(found))
 }
 
-/// A text, or a mapping: serde's untagged enums would lose place and reason of an error.
+/// A text, or a mapping: serde's untagged enums would lose place and reason of an error. A value without
+/// quotes is refused for both types as it is everywhere else, since YAML 1.1 readers take `on` for true.
 macro_rules! text_or_mapping {
     ($name:ident, $text:ident, $mapping:ident, $expecting:literal) => {
         impl<'de> Deserialize<'de> for $name {

@@ -70,7 +70,7 @@ impl Injectors {
             profiles.push(profile);
         }
         let excluded = excluded.unwrap_or_default();
-        Ok(Self::new(profiles, resolver.into_keys(), excluded))
+        Ok(Self::new(profiles, resolver.keys, excluded))
     }
 
     /// All presets, as they are: what counts where there is no configuration.
@@ -85,7 +85,8 @@ impl Injectors {
     }
 }
 
-/// The profile of one `injectors:` entry, laid over its preset if it names one.
+/// The profile of one `injectors:` entry, laid over its preset if it names one. What a preset cannot take is
+/// refused, and not dropped: its author would rely on it.
 fn from_entry(
     resolver: &mut Resolver<'_>,
     entry: Placed<InjectorSpec>,
@@ -108,6 +109,7 @@ fn from_entry(
         return resolver.refuse(rules.at, problem);
     }
     let preset: InjectorSpec = Document::whole(name, text).parse()?;
+    // The preset's rules name no instance, so that the copies would never be told apart.
     if let (Some(own), None) = (&own.instances, &preset.instances) {
         let problem = format!("found instances, expected none: preset {name} has no copies");
         return resolver.refuse(own.webhook_labels.at, problem);

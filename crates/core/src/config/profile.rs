@@ -54,11 +54,6 @@ impl<'d> Resolver<'d> {
         }
     }
 
-    /// The keys that the rules of all profiles read.
-    pub(super) fn into_keys(self) -> Keys {
-        self.keys
-    }
-
     /// The problem at its place, in the type of whatever was to be made.
     pub(super) fn refuse<T>(&self, at: Location, problem: impl Display) -> Result<T> {
         Err(self.document.error_at(at, problem))
@@ -79,6 +74,7 @@ impl<'d> Resolver<'d> {
     ) -> Result<Profile> {
         let options = spec.options.into_iter().flatten();
         self.options = options.map(|(name, on)| (name, on.value.0)).collect();
+        // Rules read both, and come before the rest of the profile is there.
         self.has_instances = spec.instances.is_some();
         (self.at, self.number, self.values_left) = (at, number, MAX_VALUES);
 

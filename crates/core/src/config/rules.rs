@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_saphyr::Location;
 
 use crate::injector::coverage::{self, Flaw};
-use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test, Values};
+use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test};
 use crate::text::shown;
 use crate::yaml::{List, Placed, Plain};
 
@@ -58,7 +58,7 @@ impl Resolver<'_> {
                            holds must depend on an option";
             return self.refuse(spec.when.at, problem);
         }
-        // With copies, readiness is that of one of them: the rule has to say of which.
+        // With copies, readiness is that of one of them: the rule has to say of which (case 31).
         let wants_instance = self.has_instances && spec.then == Outcome::Required;
         match &spec.instance {
             None if wants_instance => {
@@ -119,10 +119,10 @@ impl Resolver<'_> {
         let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.at);
         let fold = spec.fold.is_some_and(|fold| fold.value.0);
         let test = match (spec.one_of, spec.not_in, spec.exists) {
-            (Some(list), None, None) => Test::In(self.values(list, fold, key.place)?),
-            (None, Some(list), None) => Test::NotIn(self.values(list, fold, key.place)?),
-            (None, None, Some(Plain(true))) => Test::Exists,
-            (None, None, Some(Plain(false))) => Test::Absent,
+            (Some(list), None, None) => self.one_of(list, fold, key.place)?,
+            (None, Some(list), None) => self.one_of(list, fold, key.place)?.negated(),
+            (None, None, Some(Plain(true))) => Test::exists(),
+            (None, None, Some(Plain(false))) => Test::exists().negated(),
             (None, None, None) => {
                 let problem = "this term has no test, expected exactly one of in, notIn, exists";
                 return self.refuse(at, problem);
@@ -134,7 +134,7 @@ impl Resolver<'_> {
         };
         // A namespaceSelector compares labels byte by byte: folded, the registration and the
         // decision would differ.
-        if fold && (key.place.is_label() || test.values().is_none()) {
+        if fold && (key.place.is_label() || test.values.is_empty()) {
             let problem = "found fold, expected it only with in and notIn on annotations";
             return self.refuse(fold_at, problem);
         }
@@ -142,9 +142,9 @@ impl Resolver<'_> {
         Ok(Term { key, test, slot })
     }
 
-    /// The values of `in` or `notIn`. There are few of them in all, since the search for dead rules
+    /// The test of `in`, whose negation is that of `notIn`. There are few values in all, since the search for dead rules
     /// and the rendered conditions grow with each.
-    fn values(&mut self, list: List<String>, fold: bool, place: Place) -> Result<Values> {
+    fn one_of(&mut self, list: List<String>, fold: bool, place: Place) -> Result<Test> {
         self.not_empty(&list, "one value at least")?;
         let Some(left) = self.values_left.checked_sub(list.value.len()) else {
             let found = format!("more than {MAX_VALUES} values in one profile");
@@ -159,6 +159,7 @@ impl Resolver<'_> {
                 let problem = format!("found \"{found}\", which no label can have as its value");
                 return self.refuse(at, problem);
             }
+            // Folded, two spellings are one value.
             let same = if fold {
                 text.to_ascii_lowercase()
             } else {
@@ -169,8 +170,8 @@ impl Resolver<'_> {
                 return self.refuse(at, problem);
             }
         }
-        let list = list.value.into_iter().map(|value| value.value).collect();
-        Ok(Values { list, fold })
+        let values = list.value.into_iter().map(|value| value.value);
+        Ok(Test::one_of(values.collect(), fold))
     }
 
     /// The one key that is named. An annotation where the injector reads a label is a common mistake

@@ -10,7 +10,8 @@ use crate::yaml::{List, Placed};
 use super::Result;
 use super::profile::Resolver;
 
-/// Longest warning, in characters: beyond it the API server may cut a warning.
+/// Longest warning, in characters, as the API's documentation asks (kubernetes/api admission/v1 types.go,
+/// `warnings`): the API server may cut a longer one.
 const MAX_WARNING: usize = 120;
 
 /// Longest DNS label, which names of Namespaces and Services are.
@@ -88,7 +89,8 @@ impl Resolver<'_> {
         list.map_or(Ok(Vec::new()), |list| self.texts(list, expected))
     }
 
-    /// A list of names of namespaces.
+    /// A list of names of namespaces. They need not exist: a configuration may come before its cluster has
+    /// them.
     pub(super) fn namespaces(&self, list: List<String>) -> Result<Vec<String>> {
         let expected = "a namespace";
         self.checked(list, expected, |text| self.dns_label(text, "", expected))
@@ -160,7 +162,8 @@ impl Resolver<'_> {
     }
 }
 
-/// RFC 1123, lower case: what the API server accepts as the name of a Namespace or Service.
+/// RFC 1123, lower case (`IsDNS1123Label` in kubernetes/apimachinery pkg/util/validation): what the API server
+/// accepts as the name of a Namespace. A Service's may be narrower, and a wrong one is then not found.
 fn is_dns_label(text: &str, longest: usize) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=longest).contains(&text.len())
@@ -169,7 +172,9 @@ fn is_dns_label(text: &str, longest: usize) -> bool {
         && !text.ends_with('-')
 }
 
-/// The name of a label or annotation: `prefix/name` or `name`.
+/// The name of a label or annotation: `prefix/name` or `name` (`IsQualifiedName` in kubernetes/apimachinery
+/// pkg/util/validation). Upper case passes in the prefix, as the API server folds the keys of annotations
+/// before it looks.
 pub(super) fn is_qualified_name(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

@@ -27,6 +27,7 @@ pub fn decide<'a>(
         let Some(flaw) = injected::flaw(profile, pod, &matched.values) else {
             continue;
         };
+        // A missing injector is no fault of the pod, and a firm refusal would send its author to look for one.
         let readiness = readiness(matched);
         if found.not_installed(matched, &readiness) {
             continue;
@@ -38,6 +39,7 @@ pub fn decide<'a>(
     found.decision(Verdict::Admit, Reason::SidecarPresent, Edit::Keep)
 }
 
+/// One word for each flaw, so that a metric tells a broken injector from another webhook that interferes.
 fn reason(flaw: &Flaw<'_>) -> Reason {
     match flaw {
         Flaw::InitMissing(_) => Reason::InitMissing,

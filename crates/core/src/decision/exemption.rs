@@ -14,7 +14,8 @@ type Test = fn(&PodView<'_>) -> bool;
 
 /// In the order in which they are tried.
 const EXEMPTIONS: [(Reason, Test); 2] = [
-    // Every injector passes them by, and CNI agents run so (cases 32 and 72).
+    // Injectors pass them by (linkerd/linkerd2 pkg/inject/report.go; istio/istio pkg/kube/inject/inject.go),
+    // and CNI agents run so (cases 32 and 72).
     (Reason::HostNetwork, |pod| pod.host_network()),
     // A Linux proxy would never start there (case 34).
     (Reason::OsWindows, |pod| pod.is_windows()),

@@ -16,7 +16,7 @@ use super::verdict::Verdict;
 pub(super) struct Findings<'r, 'a> {
     pub(super) pod: &'r PodView<'r>,
     pub(super) requirement: &'r Requirement<'a>,
-    /// The first injector that blocks: it decides.
+    /// The first injector that blocks, in the order of the configuration: its sentence is the message.
     blocking: Option<(Verdict, Reason, &'a str, String)>,
     /// Others that block in the same way, for the end of the message.
     also_blocking: Vec<&'a str>,
@@ -80,7 +80,7 @@ impl<'r, 'a> Findings<'r, 'a> {
     ) {
         let name = matched.name();
         if matched.mode() == Mode::Warn {
-            let warning = message::would_refuse(name, &message);
+            let warning = message::would_refuse(matched, &message);
             self.warnings.push(message::bounded(warning));
             self.warned.get_or_insert((reason, name));
             return;
@@ -130,6 +130,7 @@ impl<'r, 'a> Findings<'r, 'a> {
         if !matches.is_empty() {
             return base;
         }
+        // An opt-out is a person's choice, and has a word of its own (case 26).
         let reason = if self.requirement.opted_out {
             Reason::PodOptOut
         } else {

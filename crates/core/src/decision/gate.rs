@@ -28,10 +28,12 @@ pub fn decide<'a>(
     let mut all_injected = true;
     for matched in requirement.valid() {
         let flaw = injected::flaw(&matched.injector.profile, pod, &matched.values);
-        // Where nothing is missing, the injector's state does not matter (case 23).
+        // Where nothing is missing, the injector's state does not matter: a pod that was copied with its
+        // sidecar would wait for nothing (case 23).
         let is_injected = flaw.is_none();
         all_injected &= is_injected;
         let blocks = !is_injected && blocks(&mut found, matched, &readiness(matched));
+        // The mark names what is guaranteed, so that injectors in mode `warn` are not in it.
         if !blocks && matched.mode() == Mode::Enforce {
             admitted.push(matched.name());
         }

@@ -32,8 +32,9 @@ impl Flaw<'_> {
     }
 }
 
-/// The sets that apply to a pod with these values, in the order of the profile.
-pub fn applicable<'p>(
+/// The sets that apply to a pod with these values, in the order of the profile. Vault, for one, leaves only an
+/// init container where the pod asks for that (hashicorp/vault-k8s, case 39).
+pub(crate) fn applicable<'p>(
     profile: &'p Profile,
     values: &KeyValues<'_>,
 ) -> impl Iterator<Item = &'p InjectedSet> {

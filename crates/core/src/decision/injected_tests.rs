@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Flaw, flaw};
-use crate::decision::testing::{Map, injectors, namespace, pod};
+use crate::decision::tests::{Map, injectors, namespace, pod};
 use crate::injector::Injectors;
 use crate::injector::values::KeyValues;
 use crate::view::namespace::NamespaceView;

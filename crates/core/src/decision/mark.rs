@@ -12,7 +12,7 @@ const ESCAPED_KEY: &str = "meshgate.io~1admitted";
 /// What becomes of the mark on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// It stays as it is, or stays away.
+    /// It stays as it is, or stays away: of a refused or exempt pod, and by the check, which may not patch.
     Keep,
     /// It is set to this value.
     Set(String),
@@ -21,7 +21,8 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// The mark of a pod that was admitted for these injectors: their names, sorted.
+    /// The mark of a pod that was admitted for these injectors: their names, sorted, so that a second call
+    /// changes nothing (case 22). For none of them a mark that arrived is a lie, and goes (case 23).
     pub fn admitted_for(mut names: Vec<&str>) -> Self {
         if names.is_empty() {
             return Self::Remove;

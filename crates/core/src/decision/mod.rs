@@ -14,7 +14,7 @@ pub mod mark;
 pub mod reason;
 pub mod requirement;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 pub mod verdict;
 
 use crate::message;
@@ -30,7 +30,8 @@ pub struct Decision<'a> {
     pub verdict: Verdict,
     /// The one word for it.
     pub reason: Reason,
-    /// The first injector that blocks, else the first that is required.
+    /// The first injector that blocks, else the first that is required. A metric has this one alone, so
+    /// that its series stay few (case 71).
     pub injector: Option<&'a str>,
     /// Names of all injectors that are required.
     pub required: Vec<&'a str>,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rule::{InstanceSource, Key, Rule, Term};
 
 /// What a key may hold, as far as rules can tell: `None` is absent.
-pub type Sample = Option<String>;
+pub(crate) type Sample = Option<String>;
 
 /// Per key, which samples pass.
 type Allowed<'r> = BTreeMap<&'r Key, Vec<bool>>;
@@ -90,12 +90,14 @@ fn allowed<'r>(terms: &'r [Term], samples: &BTreeMap<&'r Key, Vec<Sample>>) -> A
 
 /// Per key the values that these terms can tell apart: absent, one that none of them names, then
 /// those that they name, each also in a spelling that none of them has.
-pub fn samples_of<'r>(terms: impl IntoIterator<Item = &'r Term>) -> BTreeMap<&'r Key, Vec<Sample>> {
+pub(crate) fn samples_of<'r>(
+    terms: impl IntoIterator<Item = &'r Term>,
+) -> BTreeMap<&'r Key, Vec<Sample>> {
     // Per key the texts that are named, by what they are without case.
     let mut named: BTreeMap<&Key, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
     for term in terms {
         let texts = named.entry(&term.key).or_default();
-        for value in term.test.values().map_or(&[][..], |values| &values.list) {
+        for value in &term.test.values {
             let spellings = texts.entry(value.to_ascii_lowercase()).or_default();
             spellings.insert(value);
         }

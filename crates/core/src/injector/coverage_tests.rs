@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{Flaw, first_flaw};
 use crate::injector::Injectors;
 use crate::injector::keys::Keys;
-use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test, Values};
+use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Test};
 use crate::injector::values::{KeyValues, NO_NAMESPACE_VALUES, PodValues};
 
 const KEYS: [&str; 2] = ["a", "b"];
@@ -32,12 +32,12 @@ fn key(name: &str) -> Key {
 fn test() -> impl Strategy<Value = Test> {
     let value = prop::sample::select(&VALUES[..10]).prop_map(str::to_owned);
     let values = (prop::collection::vec(value, 1..4), any::<bool>());
-    let values = values.prop_map(|(list, fold)| Values { list, fold });
+    let one_of = values.prop_map(|(list, fold)| Test::one_of(list, fold));
     prop_oneof![
-        3 => values.clone().prop_map(Test::In),
-        2 => values.prop_map(Test::NotIn),
-        1 => Just(Test::Exists),
-        1 => Just(Test::Absent),
+        3 => one_of.clone(),
+        2 => one_of.prop_map(Test::negated),
+        1 => Just(Test::exists()),
+        1 => Just(Test::exists().negated()),
     ]
 }
 

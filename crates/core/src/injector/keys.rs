@@ -32,6 +32,7 @@ impl Keys {
         let slot = match self.position(key.place, &key.name) {
             Ok(slot) => slot,
             Err(position) => {
+                // Never the maximum: a term takes five values of a document, which has 250,000 at most.
                 let next = Slot(u16::try_from(self.entries.len()).unwrap_or(u16::MAX));
                 self.by_place[key.place as usize].insert(position, (key.name.clone(), next));
                 self.entries.push(Entry {
@@ -69,12 +70,13 @@ impl Keys {
     }
 
     /// Room for the values of one pod, all absent.
-    pub fn pod_values<'a>(&self) -> PodValues<'a> {
+    pub(crate) fn pod_values<'a>(&self) -> PodValues<'a> {
         PodValues(vec![None; self.entries.len()])
     }
 
-    /// Keeps what rules read of a namespace's labels and annotations.
-    pub fn namespace_values<'s>(
+    /// Keeps what rules read of a namespace's labels and annotations. Of tens of thousands of namespaces,
+    /// nothing else stays in memory (case 70).
+    pub(crate) fn namespace_values<'s>(
         &self,
         labels: impl IntoIterator<Item = (&'s str, &'s str)>,
         annotations: impl IntoIterator<Item = (&'s str, &'s str)>,
@@ -91,7 +93,7 @@ impl Keys {
     }
 
     /// Numbers of the injectors one of whose keys has a value; a number may come more than once.
-    pub fn readers(&self, values: &KeyValues<'_>) -> impl Iterator<Item = usize> {
+    pub(crate) fn readers(&self, values: &KeyValues<'_>) -> impl Iterator<Item = usize> {
         let entries = values
             .slots()
             .filter_map(|slot| self.entries.get(slot.index()));

@@ -7,7 +7,7 @@
 //! - [`keys`], [`values`]: the index by which a pod meets only the rules that its keys can touch.
 //! - [`coverage`]: rules that can never decide.
 
-pub mod coverage;
+pub(crate) mod coverage;
 pub mod keys;
 pub mod profile;
 pub mod rule;
@@ -25,7 +25,8 @@ macro_rules! preset {
     };
 }
 
-/// The presets, each by name with the text of its file.
+/// The presets, each by name with the text of its file. Where a cluster has no configuration, refusals name
+/// injectors in this order.
 pub const PRESETS: [(&str, &str); 7] = [
     preset!("linkerd"),
     preset!("istio"),
@@ -48,7 +49,8 @@ pub const MAX_INJECTORS: usize = 64;
 pub struct Injector {
     /// What the configuration says of it.
     pub profile: Profile,
-    /// Indexes of the rules whose option is on.
+    /// Indexes of the rules whose option is on. Options do not change while meshgate runs, so that no
+    /// review looks at them.
     active: Vec<usize>,
     /// Index of the rule that decides for a pod that has none of the keys that the rules read: most
     /// pods, which therefore walk no rule.
@@ -79,12 +81,12 @@ impl Injector {
     }
 
     /// The rule that decides for these values, `None` if none does: the injector is not required.
-    pub fn first_match(&self, values: &KeyValues<'_>) -> Option<&Rule> {
+    pub(crate) fn first_match(&self, values: &KeyValues<'_>) -> Option<&Rule> {
         self.active_rules().find(|rule| rule.matches(values))
     }
 
     /// The rule that decides for a pod that has none of the keys.
-    pub fn idle_match(&self) -> Option<&Rule> {
+    pub(crate) fn idle_match(&self) -> Option<&Rule> {
         self.profile.rules.get(self.idle?)
     }
 
@@ -114,7 +116,8 @@ impl Injectors {
         }
     }
 
-    /// Excludes one more namespace: meshgate's own.
+    /// Excludes one more namespace: meshgate's own, whose pods no replica could admit while none runs
+    /// (case 74).
     #[must_use]
     pub fn excluding(mut self, namespace: &str) -> Self {
         if !self.excludes(namespace) {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::rule::{Key, Rule, Term};
 
 /// Stands for the instance in the names of [`Instances`]' fallback.
-pub const INSTANCE: &str = "{instance}";
+pub(crate) const INSTANCE: &str = "{instance}";
 
 /// What meshgate knows about one injector.
 #[derive(Debug, Clone)]
@@ -38,13 +38,15 @@ pub struct Profile {
     pub rules: Vec<Rule>,
     /// What a pod holds that it injected: any one of these sets. Never empty.
     pub injected: Vec<InjectedSet>,
-    /// Names of containers for which it passes a pod by.
+    /// Names of containers for which it passes a pod by, such as another mesh's sidecar (linkerd/linkerd2
+    /// pkg/healthcheck/sidecar.go). The refusal says that one pod cannot have both.
     pub skips: Vec<String>,
     /// The init container that fails where the node's network plugin was late.
     pub validator: Option<Validator>,
     /// Its network plugin on each node.
     pub cni: Option<Cni>,
-    /// Usable endpoints that the gate waits for, 1 or more.
+    /// Usable endpoints that the gate waits for, 1 or more: in a morning burst, one endpoint may be too few (case
+    /// 67).
     pub minimum: u32,
     /// How meshgate finds out whether the injector can be called.
     pub readiness: ReadinessSource,
@@ -59,6 +61,7 @@ pub enum Mode {
     /// It is refused.
     #[default]
     Enforce,
+    // It is not marked either, as the mark says that the sidecar is guaranteed.
     /// It is admitted with a warning and counted: for adoption.
     Warn,
     /// The injector is not looked at.
@@ -72,6 +75,7 @@ pub enum ReadinessSource {
     /// By the EndpointSlices of its Service.
     #[default]
     Endpoints,
+    // Neither has EndpointSlices (case 48).
     /// By connecting to it: for injectors behind a URL or an ExternalName Service.
     Probe,
     /// Not at all: the check alone decides.
@@ -121,7 +125,8 @@ pub struct Instances {
     pub(crate) fallback: ServiceName,
 }
 
-/// The instance that falls back to the profile's own Service.
+/// The instance that falls back to the profile's own Service: Istio's default revision has a Service without
+/// suffix (istio/istio manifests/charts/istio-control/istio-discovery).
 pub const DEFAULT_INSTANCE: &str = "default";
 
 impl Instances {
@@ -166,7 +171,8 @@ pub struct InjectedSet {
     pub init: Vec<String>,
 }
 
-/// A container by name or by how its name begins.
+/// A container by name or by how its name begins. Only names count: an image or a word in the name would take
+/// an application's own proxy for the sidecar (case 38).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerName {
     /// Exactly this.
@@ -199,7 +205,9 @@ impl fmt::Display for ContainerName {
 pub struct Validator {
     /// Its name in the pod.
     pub container: String,
-    /// The exit code by which it reports a late plugin; others are faults of their own.
+    /// The exit code by which it reports a late plugin; others are faults of their own. Linkerd's validator
+    /// ends with 95 (linkerd/linkerd2-proxy-init cni-repair-controller), Istio's with 126 (istio/istio
+    /// cni/pkg/repair).
     pub exit_code: i32,
     /// Whether meshgate replaces such pods.
     pub repair: Repair,
@@ -223,25 +231,23 @@ pub struct Cni {
     pub namespaces: Vec<String>,
     /// The labels they carry. Never empty.
     pub pod_label: BTreeMap<String, String>,
-    /// The start-up taint that waits for it.
+    /// The start-up taint that waits for it: it may go once the plugin is ready on the node (case 91).
     pub taint: Option<String>,
 }
 
 impl Profile {
     /// Whether an option is on, or none is named. Rules and sets name only options that exist.
-    pub fn is_on(&self, option: Option<&str>) -> bool {
+    pub(crate) fn is_on(&self, option: Option<&str>) -> bool {
         option.is_none_or(|name| self.options.get(name).copied().unwrap_or(false))
     }
 
     /// All values of a key that the rules name, each once, less the empty one: a refusal of a value
     /// that the injector does not know offers these instead (case 25).
-    pub fn accepted_values(&self, key: &Key) -> Vec<&str> {
+    pub(crate) fn accepted_values(&self, key: &Key) -> Vec<&str> {
         let terms = self.rules.iter().flat_map(|rule| &rule.when);
-        let values = terms
-            .filter(|term| term.key == *key)
-            .filter_map(|term| term.test.values());
+        let terms = terms.filter(|term| term.key == *key);
         let mut accepted: Vec<&str> = Vec::new();
-        for value in values.flat_map(|values| &values.list) {
+        for value in terms.flat_map(|term| &term.test.values) {
             if !value.is_empty() && !accepted.contains(&value.as_str()) {
                 accepted.push(value);
             }

@@ -39,7 +39,8 @@ impl Place {
         matches!(self, Self::PodLabel | Self::PodAnnotation)
     }
 
-    /// Labels have a smaller alphabet than annotations, and namespaces can be selected by them.
+    /// Labels have a smaller alphabet than annotations, and namespaces can be selected by them. Injectors
+    /// read one of the two, and users mix them up (cases 24 and 30).
     pub fn is_label(self) -> bool {
         matches!(self, Self::PodLabel | Self::NamespaceLabel)
     }
@@ -79,61 +80,74 @@ impl fmt::Display for Key {
     }
 }
 
-/// Values of a term.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Values {
+/// One test of a value, with Kubernetes' meaning of an absent key (labels.Requirement in
+/// kubernetes/kubernetes, staging/src/k8s.io/apimachinery/pkg/labels/selector.go). One form for `in`, `notIn`
+/// and `exists`, so that tests can be negated and joined.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Test {
+    /// Whether an absent key passes.
+    pub absent: bool,
+    /// Whether a value passes that is not among [`Self::values`]; those then do not.
+    pub others: bool,
     /// In the order in which they were written: a refusal offers them so.
-    pub list: Vec<String>,
-    /// Compare without ASCII case, as injectors do that fold the value before they look at it.
+    pub values: Vec<String>,
+    /// Compare without ASCII case, as injectors do that fold the value before they look at it (dapr/kit
+    /// utils/strings.go; open-telemetry/opentelemetry-operator pkg/sidecar).
     pub fold: bool,
 }
 
-impl Values {
-    /// Whether `value` is one of them.
-    pub fn contain(&self, value: &str) -> bool {
-        if self.fold {
-            self.list.iter().any(|one| one.eq_ignore_ascii_case(value))
-        } else {
-            self.list.iter().any(|one| one == value)
+impl Test {
+    /// Present and one of these.
+    pub(crate) fn one_of(values: Vec<String>, fold: bool) -> Self {
+        Self {
+            absent: false,
+            others: false,
+            values,
+            fold,
         }
     }
-}
 
-/// One test of a value, with Kubernetes' meaning of an absent key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Test {
-    /// Present and one of these.
-    In(Values),
-    /// Absent, or none of these.
-    NotIn(Values),
     /// Present, whatever it is; `""` is a value.
-    Exists,
-    /// Absent.
-    Absent,
-}
+    pub(crate) fn exists() -> Self {
+        Self {
+            others: true,
+            ..Self::one_of(Vec::new(), false)
+        }
+    }
 
-impl Test {
+    /// Passes what does not pass now.
+    pub(crate) fn negated(self) -> Self {
+        Self {
+            absent: !self.absent,
+            others: !self.others,
+            ..self
+        }
+    }
+
     /// Whether the value that a key has (`None`: absent) passes.
     pub fn passes(&self, value: Option<&str>) -> bool {
-        match (self, value) {
-            (Self::In(values), Some(value)) => values.contain(value),
-            (Self::NotIn(values), Some(value)) => !values.contain(value),
-            (Self::Exists, Some(_)) | (Self::NotIn(_) | Self::Absent, None) => true,
-            (Self::In(_) | Self::Exists, None) | (Self::Absent, Some(_)) => false,
-        }
+        let Some(value) = value else {
+            return self.absent;
+        };
+        let is_named = if self.fold {
+            self.values
+                .iter()
+                .any(|one| one.eq_ignore_ascii_case(value))
+        } else {
+            self.values.iter().any(|one| one == value)
+        };
+        is_named != self.others
     }
 
     /// Whether the key must be there for the test to pass.
     pub fn is_positive(&self) -> bool {
-        matches!(self, Self::In(_) | Self::Exists)
+        !self.absent
     }
 
-    /// The values it names, if any.
-    pub fn values(&self) -> Option<&Values> {
-        match self {
-            Self::In(values) | Self::NotIn(values) => Some(values),
-            Self::Exists | Self::Absent => None,
-        }
+    /// Whether it rejects some values by name: they are what an injector knows, so that a value that
+    /// passes is unknown to it.
+    pub(crate) fn excludes(&self) -> bool {
+        self.others && !self.values.is_empty()
     }
 }
 
@@ -150,7 +164,7 @@ pub struct Term {
 
 impl Term {
     /// Whether the term holds.
-    pub fn holds(&self, values: &KeyValues<'_>) -> bool {
+    pub(crate) fn holds(&self, values: &KeyValues<'_>) -> bool {
         self.test.passes(self.value(values))
     }
 
@@ -182,6 +196,7 @@ pub enum Outcome {
     Required,
     /// It does not.
     NotRequired,
+    // Linkerd skips such pods in silence (linkerd/linkerd2 pkg/inject/report.go, case 25).
     /// The value has no meaning to the injector: the pod is refused, waiting does not help.
     Invalid,
 }
@@ -206,18 +221,20 @@ pub struct Rule {
 
 impl Rule {
     /// Whether all terms hold.
-    pub fn matches(&self, values: &KeyValues<'_>) -> bool {
+    pub(crate) fn matches(&self, values: &KeyValues<'_>) -> bool {
         self.when.iter().all(|term| term.holds(values))
     }
 
-    /// Whether it wants a key of the pod to be there: then it is the pod that asks.
-    pub fn is_asked_by_pod(&self) -> bool {
+    /// Whether it wants a key of the pod to be there: then it is the pod that asks. A refusal names the pod
+    /// as the one to change, and the rule also counts in the injector's own namespace.
+    pub(crate) fn is_asked_by_pod(&self) -> bool {
         self.when
             .iter()
             .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
     }
 
-    /// The copy of the injector that is meant, if the profile has copies.
+    /// The copy of the injector that is meant, if the profile has copies (case 31). The parser has made sure
+    /// that the key is there whenever the rule matches.
     pub fn instance<'a>(&'a self, values: &KeyValues<'a>) -> Option<&'a str> {
         match self.instance.as_ref()? {
             InstanceSource::Constant(name) => Some(name),
@@ -225,7 +242,8 @@ impl Rule {
         }
     }
 
-    /// The warning, with the value that the last term met.
+    /// The warning, with the value that the last term met: rules name the key that they are about last, behind
+    /// those that only say where they apply.
     pub fn warning(&self, values: &KeyValues<'_>) -> Option<Cow<'_, str>> {
         let text = self.warn.as_deref()?;
         if !text.contains("{value}") {

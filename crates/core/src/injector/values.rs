@@ -20,8 +20,8 @@ impl Slot {
 pub struct PodValues<'a>(pub(super) Vec<Option<Cow<'a, str>>>);
 
 impl<'a> PodValues<'a> {
-    /// Sets a value. A later one wins, as in a JSON object.
-    pub fn set(&mut self, slot: Slot, value: Cow<'a, str>) {
+    /// Sets a value. A later one wins, as with the API server's decoder: a JSON object may repeat a key.
+    pub(crate) fn set(&mut self, slot: Slot, value: Cow<'a, str>) {
         if let Some(own) = self.0.get_mut(slot.index()) {
             *own = Some(value);
         }
@@ -39,7 +39,7 @@ impl<'a> PodValues<'a> {
 pub struct NamespaceValues(pub(super) Vec<(Slot, Box<str>)>);
 
 /// A namespace that has none of the keys.
-pub static NO_NAMESPACE_VALUES: NamespaceValues = NamespaceValues(Vec::new());
+pub(crate) static NO_NAMESPACE_VALUES: NamespaceValues = NamespaceValues(Vec::new());
 
 impl NamespaceValues {
     fn get(&self, slot: Slot) -> Option<&str> {

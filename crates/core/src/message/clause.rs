@@ -4,7 +4,7 @@
 //! Where a clause holds a value of the pod, it is the text before and behind that value.
 
 use crate::injector::profile::{InjectedSet, Profile};
-use crate::injector::rule::{Key, Rule};
+use crate::injector::rule::{Key, Rule, Term};
 
 /// No set of the profile counts for the pod.
 pub(super) const NO_SET: &str = "its configuration names no container for such a pod";
@@ -13,6 +13,22 @@ pub(super) const INIT_MISSING: [&str; 2] = ["init container ", " is missing from
 /// Behind the name of a container.
 pub(super) const NOT_RESTARTABLE: &str = " is an init container without restartPolicy Always, which ends before the pod starts: another \
      webhook may have removed that field";
+
+/// The terms that a refusal gives as its reason, one for each key; and whether it says where each key is,
+/// since both the pod and its namespace have a say. A key that must be absent is no reason that a person
+/// could look up.
+pub(super) fn reasons(rule: &Rule) -> (Vec<&Term>, bool) {
+    let mut terms: Vec<&Term> = Vec::new();
+    for term in rule.when.iter().filter(|term| term.test.is_positive()) {
+        if !terms.iter().any(|other| other.key == term.key) {
+            terms.push(term);
+        }
+    }
+    let mut on_pod = terms.iter().map(|term| term.key.place.is_on_pod());
+    let first = on_pod.next();
+    let is_mixed = on_pod.any(|one| Some(one) != first);
+    (terms, is_mixed)
+}
 
 /// Before the value of a key.
 pub(super) fn key(key: &Key) -> String {

@@ -50,38 +50,25 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
 /// The terms that decided, with the values that are there, each with where it is:
 /// `annotation linkerd.io/inject=enabled on the namespace`.
 pub fn rule_with_places(matched: &RuleMatch<'_>) -> String {
-    words(matched, Places::Always)
+    reason(matched, true)
 }
 
-/// When to say where a term is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Places {
-    Always,
-    WhereBothHaveASay,
-}
-
-fn words(matched: &RuleMatch<'_>, places: Places) -> String {
-    let RuleMatch { rule, values, .. } = matched;
-    // What must be absent is no reason that a person could look up.
-    let positive = || rule.when.iter().filter(|term| term.test.is_positive());
-    let mut on_pod = positive().map(|term| term.key.place.is_on_pod());
-    let first = on_pod.next();
-    let is_mixed = on_pod.any(|one| Some(one) != first);
-    let mut words: Vec<String> = Vec::new();
-    for term in positive() {
-        let value = shown(term.value(values).unwrap_or_default());
-        let mut word = clause::key(&term.key) + &value;
-        if is_mixed || places == Places::Always {
-            word.push_str(clause::whose(&term.key));
-        }
-        if !words.contains(&word) {
-            words.push(word);
-        }
+/// The same; `has_places` says whether to name places also where only one of pod and namespace has a say.
+fn reason(matched: &RuleMatch<'_>, has_places: bool) -> String {
+    let (terms, is_mixed) = clause::reasons(matched.rule);
+    if terms.is_empty() {
+        return clause::by_default(matched.rule);
     }
-    if words.is_empty() {
-        return clause::by_default(rule);
-    }
-    words.join(" and ")
+    let words = terms.into_iter().map(|term| {
+        let value = shown(term.value(&matched.values).unwrap_or_default());
+        let word = clause::key(&term.key) + &value;
+        if is_mixed || has_places {
+            word + clause::whose(&term.key)
+        } else {
+            word
+        }
+    });
+    words.collect::<Vec<_>>().join(" and ")
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled)`, or the pod does.
@@ -91,7 +78,7 @@ fn requires(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> Stri
     } else {
         format!("Namespace {namespace}")
     };
-    let rule = words(matched, Places::WhereBothHaveASay);
+    let rule = reason(matched, false);
     format!("{who} requires {} ({rule})", matched.name())
 }
 
@@ -173,9 +160,15 @@ pub(crate) fn warning(matched: &RuleMatch<'_>) -> Option<String> {
     Some(bounded(format!("{}: {text}", matched.name())))
 }
 
-/// What mode `warn` says in place of a refusal.
-pub(crate) fn would_refuse(name: &str, message: &str) -> String {
-    format!("{name} is in mode warn, so that the pod is admitted; otherwise: {message}")
+/// What mode `warn` says in place of a refusal. So does break-glass, which waives the injector.
+pub(crate) fn would_refuse(matched: &RuleMatch<'_>, message: &str) -> String {
+    let name = matched.name();
+    let why = if matched.is_waived {
+        format!("break-glass suspends {name}")
+    } else {
+        format!("{name} is in mode warn")
+    };
+    format!("meshgate admits this pod only because {why}: {message}")
 }
 
 /// Names that block as well.

@@ -4,11 +4,11 @@
 //! installed nor what other injectors say, so that the policy's sentence ends with the namespace that the
 //! profile names. Each is one line: the API server drops messages with a line break or of more than 5 KiB.
 
-use crate::condition::cel::{Scope, text};
-use crate::condition::{Container, Expr};
+use crate::condition::Expr;
+use crate::condition::cel::{self, Scope, text};
 use crate::injector::Injector;
 use crate::injector::profile::{ContainerName, InjectedSet, Profile};
-use crate::injector::rule::{Place, Rule, Term, Test};
+use crate::injector::rule::{Place, Rule, Term};
 
 use super::clause;
 
@@ -115,26 +115,18 @@ fn who(is_pod: bool) -> String {
 
 /// The terms that decided, with the values that are there.
 fn why(rule: &Rule) -> Vec<String> {
-    let positive = || rule.when.iter().filter(|term| term.test.is_positive());
-    let on_pod = |term: &Term| term.key.place.is_on_pod();
-    let is_mixed = positive().any(on_pod) && !positive().all(on_pod);
-    let mut named: Vec<&Term> = Vec::new();
-    for term in positive() {
-        if !named.iter().any(|other| other.key == term.key) {
-            named.push(term);
-        }
+    let (terms, is_mixed) = clause::reasons(rule);
+    if terms.is_empty() {
+        return vec![text(&clause::by_default(rule))];
     }
     let mut parts = Vec::new();
-    for (number, term) in named.iter().enumerate() {
+    for (number, term) in terms.into_iter().enumerate() {
         let and = if number == 0 { "" } else { " and " };
         parts.push(text(&format!("{and}{}", clause::key(&term.key))));
         parts.push(value(term));
         if is_mixed {
             parts.push(text(clause::whose(&term.key)));
         }
-    }
-    if parts.is_empty() {
-        parts.push(text(&clause::by_default(rule)));
     }
     parts
 }
@@ -146,13 +138,11 @@ fn value(term: &Term) -> String {
         term.key.place,
         Place::PodAnnotation | Place::NamespaceAnnotation
     );
-    match &term.test {
-        Test::In(values) => match values.list.as_slice() {
-            [only] if !values.fold => text(only),
-            _ => value,
-        },
-        Test::NotIn(_) | Test::Exists | Test::Absent if is_annotation => shown(&value),
-        Test::NotIn(_) | Test::Exists | Test::Absent => value,
+    match term.test.values.as_slice() {
+        [only] if !term.test.others && !term.test.fold => text(only),
+        // A label is short, and so is a value that a rule names.
+        _ if term.test.others && is_annotation => shown(&value),
+        _ => value,
     }
 }
 
@@ -189,9 +179,7 @@ fn culprit(rule: &Rule) -> Option<&Term> {
         terms.any(|other| other.key == term.key && other.test.is_positive())
     };
     let mut terms = rule.when.iter().filter(is_there);
-    let excludes = terms
-        .clone()
-        .find(|term| matches!(term.test, Test::NotIn(_)));
+    let excludes = terms.clone().find(|term| term.test.excludes());
     excludes.or_else(|| terms.next_back())
 }
 
@@ -225,7 +213,10 @@ fn problem(sets: &[Set<'_>]) -> String {
     choices.extend(sets.iter().filter_map(Set::not_restartable));
     let (always, sometimes): (Vec<&Set<'_>>, Vec<_>) = sets.iter().partition(|one| one.is_always());
     let sometimes = sometimes.into_iter().rev();
-    choices.extend(sometimes.map(|one| one.choice([], "", &one.missing())));
+    choices.extend(sometimes.map(|one| {
+        let counts = one.counts_and(Expr::Const(true));
+        format!("{counts} ? {}", one.missing())
+    }));
     let last = always.first().map(|one| one.missing());
     choices.push(last.unwrap_or_else(|| text(clause::NO_SET)));
     // Sets that differ by their init containers alone have the same flaws otherwise.
@@ -252,18 +243,13 @@ impl Set<'_> {
 
     /// A container by the name of the sidecar runs, with an image that is none of these.
     fn runs(&self, not_image: &[String]) -> Option<Expr> {
-        Some(Expr::Container(Container::Sidecar {
-            name: self.set.sidecar.clone()?,
-            not_image: not_image.to_vec(),
-        }))
+        let name = self.set.sidecar.as_ref()?;
+        Some(Expr::sidecar(name, not_image))
     }
 
     /// Those of these containers that have the name of the sidecar.
     fn meant(&self, containers: &str) -> Option<String> {
-        let is_meant = match self.set.sidecar.as_ref()? {
-            ContainerName::Exact(name) => format!("c.name == {}", text(name)),
-            ContainerName::Prefix(start) => format!("c.name.startsWith({})", text(start)),
-        };
+        let is_meant = cel::is_named(self.set.sidecar.as_ref()?);
         Some(format!("{containers}.filter(c, {is_meant})"))
     }
 
@@ -275,26 +261,22 @@ impl Set<'_> {
         }
     }
 
-    /// A choice that stands where the set counts and this holds.
-    fn choice<const N: usize>(&self, conditions: [Expr; N], more: &str, then: &str) -> String {
-        let all = [Expr::terms(&self.set.when)].into_iter().chain(conditions);
-        let holds = Scope::Policy.operand_of_choice(&Expr::all(all));
-        let and = if more.is_empty() { "" } else { " && " };
-        format!("{holds}{and}{more} ? {then}")
+    /// Whether the set counts for the pod and this holds: what stands before `?`.
+    fn counts_and(&self, condition: Expr) -> String {
+        let all = Expr::all([Expr::terms(&self.set.when), condition]);
+        Scope::Policy.operand_of_choice(&all)
     }
 
     /// The names of the init containers that are missing, where the sidecar is there.
     fn init_missing(&self) -> Option<String> {
         let runs = self.runs(&self.set.not_image)?;
-        let names: Vec<String> = self.set.init.iter().map(|name| text(name)).collect();
-        if names.is_empty() {
+        if self.set.init.is_empty() {
             return None;
         }
-        let missing = format!(
-            "[{}].filter(n, !variables.initContainers.exists(c, c.name == n))",
-            names.join(", ")
-        );
-        Some(format!("({} : [])", self.choice([runs], "", &missing)))
+        let names = cel::texts(&self.set.init);
+        let missing =
+            format!("{names}.filter(n, !variables.initContainers.exists(c, c.name == n))");
+        Some(format!("({} ? {missing} : [])", self.counts_and(runs)))
     }
 
     fn placeholder(&self) -> Option<String> {
@@ -309,18 +291,17 @@ impl Set<'_> {
         let [before, between, behind] = clause::placeholder(self.name).map(|part| text(&part));
         let name = self.sidecar(&last);
         let then = format!("{before} + {name} + {between} + {image} + {behind}");
-        Some(self.choice([self.runs(&[])?, filled.not()], "", &then))
+        let is_unfilled = self.counts_and(Expr::all([self.runs(&[])?, filled.not()]));
+        Some(format!("{is_unfilled} ? {then}"))
     }
 
     fn not_restartable(&self) -> Option<String> {
         let found = self.meant("variables.initContainers")?;
         let name = self.sidecar(&format!("{found}[0]"));
+        let is_there = format!("{found}.size() > 0");
         let then = format!("{name} + {}", text(clause::NOT_RESTARTABLE));
-        Some(self.choice(
-            [self.runs(&[])?.not()],
-            &format!("{found}.size() > 0"),
-            &then,
-        ))
+        let does_not_run = self.counts_and(self.runs(&[])?.not());
+        Some(format!("{does_not_run} && {is_there} ? {then}"))
     }
 
     fn missing(&self) -> String {

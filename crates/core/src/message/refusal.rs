@@ -5,7 +5,7 @@
 use crate::decision::injected::Flaw;
 use crate::decision::requirement::RuleMatch;
 use crate::injector::profile::Profile;
-use crate::injector::rule::{Term, Test};
+use crate::injector::rule::Term;
 use crate::readiness::{Looked, Readiness};
 use crate::text::shown;
 use crate::view::pod::PodView;
@@ -105,7 +105,7 @@ pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_
 /// the last whose key is there.
 fn culprit<'a>(matched: &RuleMatch<'a>) -> Option<&'a Term> {
     let there = |term: &&Term| term.value(&matched.values).is_some();
-    let unknown = |term: &&Term| there(term) && matches!(term.test, Test::NotIn(_));
+    let unknown = |term: &&Term| there(term) && term.test.excludes();
     let terms = &matched.rule.when;
     let last = || terms.iter().rev().find(there);
     terms.iter().find(unknown).or_else(last)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Client, Installation, WebhookConfiguration, WebhookEntry, instances, locate};
-use crate::decision::testing::injectors;
+use crate::decision::tests::injectors;
 use crate::injector::profile::{Profile, ServiceName};
 
 type Texts<'t> = &'t [(&'t str, &'t str)];

@@ -18,11 +18,6 @@ pub(super) struct Entry {
     pub(super) selector: Vec<Match>,
     /// The injectors that it asks for, and for each the condition on the pod.
     pub(super) asked_for: Vec<(String, Expr)>,
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests ask which namespaces are meant")
-    )]
-    pub(super) labels: LabelSet,
 }
 
 /// The first part of an entry's name.
@@ -44,18 +39,6 @@ impl Entry {
         let names = self.asked_for.iter().map(|(name, _)| name.as_str());
         names.collect()
     }
-}
-
-/// Disjoint entries.
-#[derive(Debug, Default)]
-pub(super) struct Entries {
-    pub(super) list: Vec<Entry>,
-    pub(super) notes: Vec<Note>,
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests ask which namespaces are meant")
-    )]
-    pub(super) domain: Domain,
 }
 
 /// How much is tried before the result is widened.
@@ -83,8 +66,13 @@ struct Part<'r> {
     partitions: Vec<Partition>,
 }
 
-/// The entries for these injectors. None for a pod that requires none of them.
-pub(super) fn of(injectors: &[&Injector], excluded: &[&str], limits: Limits) -> Entries {
+/// Disjoint entries for these injectors, and what had to be widened. There is none for a pod that requires
+/// none of them.
+pub(super) fn of(
+    injectors: &[&Injector],
+    excluded: &[&str],
+    limits: Limits,
+) -> (Vec<Entry>, Vec<Note>) {
     let domain = partition::domain(injectors);
     let mut parts: Vec<Part<'_>> = injectors
         .iter()
@@ -106,11 +94,7 @@ pub(super) fn of(injectors: &[&Injector], excluded: &[&str], limits: Limits) -> 
         .map(|one| one.entry(&domain, &mut names))
         .collect();
     list.reverse();
-    Entries {
-        list,
-        notes: parts.iter().filter_map(Part::note).collect(),
-        domain,
-    }
+    (list, parts.iter().filter_map(Part::note).collect())
 }
 
 impl<'r> Part<'r> {
@@ -139,7 +123,7 @@ impl<'r> Part<'r> {
 
     fn note(&self) -> Option<Note> {
         let labels = self.hidden.iter().map(|label| (*label).to_owned());
-        (!self.hidden.is_empty()).then(|| Note::Widened {
+        (!self.hidden.is_empty()).then(|| Note {
             injector: self.rules.name().to_owned(),
             labels: labels.collect(),
         })
@@ -210,7 +194,6 @@ impl Overlay {
             name: free.unwrap_or(Name::Several(hash)),
             selector,
             asked_for: self.asked_for,
-            labels: self.labels,
         }
     }
 }

@@ -15,38 +15,29 @@ const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-colle
 
 /// The policy and its binding.
 pub(super) fn objects(settings: &Settings) -> [Value; 2] {
-    let webhooks = [
-        "mutatingwebhookconfigurations",
-        "validatingwebhookconfigurations",
-    ];
+    let rules = object::rules(
+        "admissionregistration.k8s.io",
+        &["UPDATE", "DELETE"],
+        &[
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+        ],
+        "Cluster",
+    );
     let spec = json!({
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "resourceRules": [{
-                "apiGroups": ["admissionregistration.k8s.io"],
-                "apiVersions": ["v1"],
-                "operations": ["UPDATE", "DELETE"],
-                "resources": webhooks,
-                "scope": "Cluster",
-            }],
-        },
+        "matchConstraints": object::constraints(json!({}), rules),
         "matchConditions": conditions(settings),
         "variables": [{"name": "isSuspended", "expression": is_suspended()}],
         "validations": [{
             "expression": "variables.isSuspended",
-            "message": format!("it takes the annotation {BREAK_GLASS} with who and why"),
+            "message": format!("the change{}", wants_annotation()),
             "messageExpression": message(),
             "reason": "Forbidden",
         }],
         // So that the audit log has who and why.
         "auditAnnotations": [{"key": "break-glass", "valueExpression": who_and_why()}],
     });
-    [
-        object::policy("ValidatingAdmissionPolicy", GUARD, spec, settings),
-        object::validating_binding(GUARD, &["Deny"], settings),
-    ]
+    object::validating_policy(GUARD, &["Deny"], spec, settings)
 }
 
 /// The changes that it looks at.
@@ -76,10 +67,18 @@ fn is_suspended() -> String {
     format!("oldObject{says} || (request.operation == 'UPDATE' && object{says})")
 }
 
+fn wants_annotation() -> String {
+    format!(
+        " would let pods start without their sidecar. First set the annotation {BREAK_GLASS} on it with who \
+         and why"
+    )
+}
+
+/// The same with the names of what is changed, and as a command to copy.
 fn message() -> String {
     let says = cel::text(&format!(
-        " would let pods start without their sidecar, so that it takes the annotation {BREAK_GLASS} on it \
-         with who and why, for example: kubectl annotate "
+        "{}, for example: kubectl annotate ",
+        wants_annotation()
     ));
     let example = cel::text(&format!(
         " {BREAK_GLASS}=\"jane: the mesh is being replaced\""

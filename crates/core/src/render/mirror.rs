@@ -4,20 +4,19 @@
 //! API server or a webhook keeps it so, and a controller repairs what slips past: all three by
 //! [`wanted`].
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
-use crate::injector::coverage;
-use crate::injector::rule::Outcome;
-use crate::injector::rule::{Place, Rule, Term};
-use crate::injector::{Injector, Injectors};
+use serde_json::{Value, json};
 
 use crate::condition::Expr;
 use crate::condition::cel::{self, Scope};
 use crate::condition::chain::{Chain, Choice};
+use crate::injector::coverage;
+use crate::injector::rule::{Outcome, Place, Rule, Term};
+use crate::injector::{Injector, Injectors};
 use crate::names::{MIRROR, NAMESPACE_NAME, path};
 
-use super::object::{self, Webhook};
-use super::{MirrorForm, Settings, excluded, proof};
+use super::{MirrorForm, Settings, excluded, object, proof};
 
 /// How every mirrored label begins.
 pub const LABEL_PREFIX: &str = "meshgate.io/requires.";
@@ -87,30 +86,17 @@ pub fn changes<'a>(
     labels: impl IntoIterator<Item = &'a str>,
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Vec<Change> {
-    let there: Vec<&str> = labels
-        .into_iter()
-        .filter(|key| key.starts_with(LABEL_PREFIX))
-        .collect();
-    let wanted: Vec<String> = injectors
+    let there = labels.into_iter().map(str::to_owned);
+    let there: BTreeSet<String> = there.filter(|key| key.starts_with(LABEL_PREFIX)).collect();
+    let wanted = injectors
         .iter()
-        .filter(|injector| wanted(injector, namespace, &annotation, injectors))
-        .map(label)
-        .collect();
-    let change = |label: &str, add| Change {
-        label: label.to_owned(),
-        add,
+        .filter(|injector| wanted(injector, namespace, &annotation, injectors));
+    let wanted: BTreeSet<String> = wanted.map(label).collect();
+    let change = |label: &String| Change {
+        label: label.clone(),
+        add: wanted.contains(label),
     };
-    let missing = wanted.iter().map(String::as_str);
-    let missing = missing.filter(|label| !there.contains(label));
-    let stale = there
-        .iter()
-        .filter(|key| !wanted.iter().any(|label| label == *key));
-    let mut changes: Vec<Change> = missing
-        .map(|label| change(label, true))
-        .chain(stale.map(|label| change(label, false)))
-        .collect();
-    changes.sort_by(|a, b| a.label.cmp(&b.label));
-    changes
+    there.symmetric_difference(&wanted).map(change).collect()
 }
 
 /// The objects of the mirror, and its proof where it is a policy. None if no injector needs it.
@@ -120,8 +106,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
     }
     match settings.mirror {
         MirrorForm::Policy => {
-            let binding = object::mutating_binding(MIRROR, settings);
-            let mirror = [policy(injectors, settings), binding];
+            let mirror = policy(injectors, settings);
             let proof = proof::of_mirror(&mirror, settings);
             mirror.into_iter().chain(proof).collect()
         }
@@ -129,10 +114,23 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
     }
 }
 
-/// The labels that injectors need, each with the condition under which it is wanted.
-fn labels(injectors: &Injectors) -> impl Iterator<Item = (String, Expr)> {
+/// A label that an injector needs, and two conditions on a namespace in CEL.
+struct Mirrored {
+    label: String,
+    wanted: String,
+    there: String,
+}
+
+fn labels(injectors: &Injectors) -> impl Iterator<Item = Mirrored> {
     let needing = injectors.iter().filter(|injector| is_needed(injector));
-    needing.map(|injector| (label(injector), wanted_expr(injector)))
+    needing.map(|injector| {
+        let label = label(injector);
+        Mirrored {
+            wanted: Scope::Namespace.print(&wanted_expr(injector)),
+            there: Scope::Namespace.has(Place::NamespaceLabel, &label),
+            label,
+        }
+    })
 }
 
 /// [`wanted`] as a condition on the namespace, but for excluded names.
@@ -144,25 +142,17 @@ pub(super) fn wanted_expr(injector: &Injector) -> Expr {
     let mut choice = Choice::default();
     choice.add(vec![chain]);
     let profile = &injector.profile;
-    let except = profile.namespaces.except.iter().map(String::as_str);
-    let never = except.chain([profile.service.namespace.as_str()]);
-    let only = profile.namespaces.only.iter();
-    let scope = only.map(|names| Expr::namespace(names.iter().map(String::as_str)));
+    let except = profile.namespaces.except.iter();
+    let never = Expr::namespace(except.chain([&profile.service.namespace]));
+    let scope = profile.namespaces.only.iter().map(Expr::namespace);
     let asks = choice.expr(&coverage::samples_of(rules().flat_map(annotation_terms)));
-    Expr::all(
-        [asks, Expr::namespace(never).not()]
-            .into_iter()
-            .chain(scope),
-    )
+    Expr::all([asks, never.not()].into_iter().chain(scope))
 }
 
 /// `(wanted) != (there)` for each label, joined: whether labels and annotations disagree.
 fn disagreement(injectors: &Injectors) -> String {
-    let parts = labels(injectors).map(|(label, wanted)| {
-        let wanted = Scope::Namespace.print(&wanted);
-        let there = Scope::Namespace.has(Place::NamespaceLabel, &label);
-        format!("({wanted}) != ({there})")
-    });
+    let differs = |Mirrored { wanted, there, .. }| format!("({wanted}) != ({there})");
+    let parts = labels(injectors).map(differs);
     parts.collect::<Vec<_>>().join(" || ")
 }
 
@@ -170,25 +160,17 @@ fn disagreement(injectors: &Injectors) -> String {
 const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
 
 /// The conditions under which a namespace is touched.
-fn conditions(injectors: &Injectors) -> Vec<Value> {
-    vec![
-        json!({"name": "not-being-deleted", "expression": NOT_BEING_DELETED}),
-        json!({
-            "name": "labels-disagree-with-annotations",
-            "expression": disagreement(injectors),
-        }),
-    ]
+fn conditions(injectors: &Injectors) -> Value {
+    json!([
+        {"name": "not-being-deleted", "expression": NOT_BEING_DELETED},
+        {"name": "labels-disagree-with-annotations", "expression": disagreement(injectors)},
+    ])
 }
 
 /// With the subresources, as an annotation can be written through these as well.
 fn rules() -> Value {
-    json!([{
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["namespaces", "namespaces/finalize", "namespaces/status"],
-        "scope": "Cluster",
-    }])
+    let resources = ["namespaces", "namespaces/finalize", "namespaces/status"];
+    object::rules("", &["CREATE", "UPDATE"], &resources, "Cluster")
 }
 
 /// For the namespace itself: names that are never looked at.
@@ -200,31 +182,26 @@ fn selector(injectors: &Injectors, settings: &Settings) -> Value {
     }]})
 }
 
-fn policy(injectors: &Injectors, settings: &Settings) -> Value {
+fn policy(injectors: &Injectors, settings: &Settings) -> [Value; 2] {
     let mutations: Vec<Value> = labels(injectors)
-        .flat_map(|(label, wanted)| [add(&label, &wanted), remove(&label, &wanted)])
+        .flat_map(|label| [add(&label), remove(&label)])
         .map(
             |expression| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}),
         )
         .collect();
     let spec = json!({
         "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": selector(injectors, settings),
-            "objectSelector": {},
-            "resourceRules": rules(),
-        },
+        "matchConstraints": object::constraints(selector(injectors, settings), rules()),
         "matchConditions": conditions(injectors),
         "mutations": mutations,
     });
-    object::policy("MutatingAdmissionPolicy", MIRROR, spec, settings)
+    object::mutating_policy(MIRROR, spec, settings)
 }
 
 /// Adds the label where it is wanted; the map of labels first, if there is none.
-fn add(label: &str, wanted: &Expr) -> String {
-    let (key, wanted) = (cel::text(label), Scope::Namespace.print(wanted));
-    let there = Scope::Namespace.has(Place::NamespaceLabel, label);
+fn add(mirrored: &Mirrored) -> String {
+    let Mirrored { wanted, there, .. } = mirrored;
+    let key = cel::text(&mirrored.label);
     format!(
         "!({there}) && ({wanted})\n? (has(object.metadata.labels)\n  ? [JSONPatch{{op: 'add', path: \
          '/metadata/labels/' + jsonpatch.escapeKey({key}), value: ''}}]\n  : [JSONPatch{{op: 'add', \
@@ -233,9 +210,9 @@ fn add(label: &str, wanted: &Expr) -> String {
 }
 
 /// Takes the label away where it is not.
-fn remove(label: &str, wanted: &Expr) -> String {
-    let (key, wanted) = (cel::text(label), Scope::Namespace.print(wanted));
-    let there = Scope::Namespace.has(Place::NamespaceLabel, label);
+fn remove(mirrored: &Mirrored) -> String {
+    let Mirrored { wanted, there, .. } = mirrored;
+    let key = cel::text(&mirrored.label);
     format!(
         "{there} && !({wanted})\n? [JSONPatch{{op: 'remove', path: '/metadata/labels/' + \
          jsonpatch.escapeKey({key})}}]\n: []"
@@ -245,18 +222,14 @@ fn remove(label: &str, wanted: &Expr) -> String {
 /// The same as a webhook, for clusters without such policies: in a configuration of its own, so
 /// that it can be there before the entries for pods are.
 fn webhook(injectors: &Injectors, settings: &Settings) -> Value {
-    let webhook = Webhook {
-        name: MIRROR.to_owned(),
-        path: path::NAMESPACES,
-        rules: rules(),
-        namespace_selector: selector(injectors, settings),
-        object_selector: json!({}),
-        conditions: conditions(injectors),
-        failure_policy: settings.failure_policy,
-        reinvocation: Some("IfNeeded"),
-    };
-    let webhooks = vec![webhook.object(settings)];
-    object::configuration("MutatingWebhookConfiguration", MIRROR, webhooks, settings)
+    let policy = settings.failure_policy;
+    let mut webhook = object::webhook(MIRROR, path::NAMESPACES, policy, settings);
+    webhook["rules"] = rules();
+    webhook["namespaceSelector"] = selector(injectors, settings);
+    webhook["matchConditions"] = conditions(injectors);
+    webhook["reinvocationPolicy"] = "IfNeeded".into();
+    let kind = "MutatingWebhookConfiguration";
+    object::configuration(kind, MIRROR, vec![webhook], settings)
 }
 
 fn annotation_terms(rule: &Rule) -> impl Iterator<Item = &Term> {

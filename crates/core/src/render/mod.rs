@@ -34,8 +34,8 @@ use crate::injector::{ALWAYS_EXCLUDED, Injectors};
 
 pub use self::object::{client_config, hash, owner};
 pub use crate::names::{
-    ALTERNATIVE, ASKED_FOR, BREAK_GLASS, CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF,
-    OURS, OWNER, POLICIES, REACH_ENTRY, REQUIRED, path,
+    ASKED_FOR, BREAK_GLASS, CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OURS, OWNER,
+    POLICIES, REACH_ENTRY, path,
 };
 
 /// Everything besides the configuration that the rendered objects depend on.
@@ -149,29 +149,24 @@ pub struct Rendered {
     pub notes: Vec<Note>,
 }
 
-/// A note for an administrator.
+/// Some labels do not tell namespaces apart, as there would be too many entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
-    /// Some labels do not tell namespaces apart, as there would be too many entries.
-    Widened {
-        /// The injector whose requirement the API server asks about too often.
-        injector: String,
-        /// The labels of namespaces that no selector looks at.
-        labels: Vec<String>,
-    },
+pub struct Note {
+    /// The injector whose requirement the API server asks about too often.
+    pub injector: String,
+    /// The labels of namespaces that no selector looks at.
+    pub labels: Vec<String>,
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Widened { injector, labels } => write!(
-                f,
-                "pods are sent to meshgate whatever their namespace says for {injector} in {}: to \
-                 tell these namespaces apart would take too many webhook entries; the verdicts \
-                 are the same",
-                labels.join(", ")
-            ),
-        }
+        write!(
+            f,
+            "pods are sent to meshgate whatever their namespace says for {} in {}: to tell these \
+             namespaces apart would take too many webhook entries; the verdicts are the same",
+            self.injector,
+            self.labels.join(", ")
+        )
     }
 }
 

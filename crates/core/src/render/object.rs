@@ -69,71 +69,61 @@ pub(super) fn configuration(
     object
 }
 
-/// A policy. Its failure policy is always `Fail`: an error in an expression refuses the request.
-pub(super) fn policy(kind: &str, name: &str, mut spec: Value, settings: &Settings) -> Value {
-    spec["failurePolicy"] = FailurePolicy::Fail.as_str().into();
-    let mut object = object(kind, name, settings);
-    object["spec"] = spec;
-    object
-}
-
-/// The binding of a validating policy to the whole cluster.
-pub(super) fn validating_binding(name: &str, actions: &[&str], settings: &Settings) -> Value {
-    let mut binding = object("ValidatingAdmissionPolicyBinding", name, settings);
-    binding["spec"] = everywhere(name);
+/// A validating policy and its binding, which takes these actions where the policy refuses.
+pub(super) fn validating_policy(
+    name: &str,
+    actions: &[&str],
+    spec: Value,
+    settings: &Settings,
+) -> [Value; 2] {
+    let [policy, mut binding] = policy("ValidatingAdmissionPolicy", name, spec, settings);
     binding["spec"]["validationActions"] = json!(actions);
-    binding
+    [policy, binding]
 }
 
-/// The binding of a mutating policy to the whole cluster.
-pub(super) fn mutating_binding(name: &str, settings: &Settings) -> Value {
-    let mut binding = object("MutatingAdmissionPolicyBinding", name, settings);
-    binding["spec"] = everywhere(name);
-    binding
+/// A mutating policy and its binding.
+pub(super) fn mutating_policy(name: &str, spec: Value, settings: &Settings) -> [Value; 2] {
+    policy("MutatingAdmissionPolicy", name, spec, settings)
 }
 
-/// Spells out the whole cluster, so that an administrator who narrows it changes a field of meshgate's.
-fn everywhere(policy: &str) -> Value {
+/// The failure policy is always `Fail`: an error in an expression refuses the request. The binding spells
+/// out the whole cluster, so that an administrator who narrows it changes a field of meshgate's.
+fn policy(kind: &str, name: &str, spec: Value, settings: &Settings) -> [Value; 2] {
+    let mut policy = object(kind, name, settings);
+    policy["spec"] = spec;
+    policy["spec"]["failurePolicy"] = FailurePolicy::Fail.as_str().into();
+    let mut binding = object(&format!("{kind}Binding"), name, settings);
     let all = json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}});
-    json!({"policyName": policy, "matchResources": all})
+    binding["spec"] = json!({"policyName": name, "matchResources": all});
+    [policy, binding]
 }
 
-/// An entry of a webhook configuration.
-pub(super) struct Webhook<'a> {
-    pub(super) name: String,
-    pub(super) path: &'a str,
-    pub(super) rules: Value,
-    pub(super) namespace_selector: Value,
-    pub(super) object_selector: Value,
-    pub(super) conditions: Vec<Value>,
-    pub(super) failure_policy: FailurePolicy,
-    /// Of mutating ones.
-    pub(super) reinvocation: Option<&'a str>,
+/// The requests that a policy looks at: these, in namespaces that the selector matches.
+pub(super) fn constraints(namespace_selector: Value, rules: Value) -> Value {
+    let mut constraints = json!({"matchPolicy": "Equivalent", "objectSelector": {}});
+    constraints["namespaceSelector"] = namespace_selector;
+    constraints["resourceRules"] = rules;
+    constraints
 }
 
-impl Webhook<'_> {
-    /// With every field that the API server would fill in (case 79).
-    pub(super) fn object(self, settings: &Settings) -> Value {
-        let mut object = json!({
-            "name": self.name,
-            "clientConfig": client_config(self.path, settings),
-            "rules": self.rules,
-            "namespaceSelector": self.namespace_selector,
-            "objectSelector": self.object_selector,
-            "failurePolicy": self.failure_policy.as_str(),
-            "matchPolicy": "Equivalent",
-            "sideEffects": "None",
-            "timeoutSeconds": self.failure_policy.timeout_seconds(),
-            "admissionReviewVersions": ["v1"],
-        });
-        if !self.conditions.is_empty() {
-            object["matchConditions"] = self.conditions.into();
-        }
-        if let Some(policy) = self.reinvocation {
-            object["reinvocationPolicy"] = policy.into();
-        }
-        object
-    }
+/// An entry of a webhook configuration, with every field that the API server would fill in (case 79). The
+/// caller adds `rules`, `namespaceSelector` and whatever else it needs.
+pub(super) fn webhook(
+    name: &str,
+    path: &str,
+    failure_policy: FailurePolicy,
+    settings: &Settings,
+) -> Value {
+    json!({
+        "name": name,
+        "clientConfig": client_config(path, settings),
+        "objectSelector": {},
+        "failurePolicy": failure_policy.as_str(),
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": failure_policy.timeout_seconds(),
+        "admissionReviewVersions": ["v1"],
+    })
 }
 
 /// How the API server calls one of meshgate's endpoints.
@@ -154,14 +144,19 @@ pub fn client_config(path: &str, settings: &Settings) -> Value {
     config
 }
 
-/// Rules that match the CREATE of one namespaced kind.
+/// Rules that match the CREATE of one namespaced kind of the core group.
 pub(super) fn creates(resource: &str) -> Value {
+    rules("", &["CREATE"], &[resource], "Namespaced")
+}
+
+/// Rules that match these operations on version v1 of resources of one API group.
+pub(super) fn rules(group: &str, operations: &[&str], resources: &[&str], scope: &str) -> Value {
     json!([{
-        "apiGroups": [""],
+        "apiGroups": [group],
         "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": [resource],
-        "scope": "Namespaced",
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
     }])
 }
 

@@ -25,12 +25,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use crate::condition::chain::{Chain, Choice};
 use crate::condition::{Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
-use crate::injector::rule::Outcome;
-use crate::injector::rule::{Key, Place, Rule};
+use crate::injector::rule::{Key, Outcome, Place, Rule};
 
 use super::mirror;
 
@@ -55,7 +56,7 @@ pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     let terms = rules.flat_map(|rule| &rule.when);
     for term in terms.filter(|term| term.key.place == Place::NamespaceLabel) {
         let values = domain.entry(term.key.name.clone()).or_default();
-        for value in term.test.values().map_or(&[][..], |values| &values.list) {
+        for value in &term.test.values {
             let value = Some(value.clone());
             if !values.contains(&value) {
                 values.push(value);
@@ -258,7 +259,7 @@ impl<'r> Rules<'r> {
         if self.mirror_in(known) == Some(false) {
             ordinary.steps.retain(|step| {
                 let by_annotation = |t: &KeyTest| t.key.place == Place::NamespaceAnnotation;
-                let by_pod = |t: &KeyTest| t.key.place.is_on_pod() && !t.absent;
+                let by_pod = |t: &KeyTest| t.key.place.is_on_pod() && !t.test.absent;
                 let is_wider = !step.then || step.tests.iter().any(by_pod);
                 is_wider || !step.tests.iter().any(by_annotation)
             });
@@ -317,10 +318,12 @@ pub(super) fn both(a: &LabelSet, b: &LabelSet) -> Option<LabelSet> {
 }
 
 /// A term of a label selector.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Match {
+    #[serde(rename = "key")]
     pub(super) label: String,
     pub(super) operator: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) values: Vec<String>,
 }
 

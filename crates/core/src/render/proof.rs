@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::names::{CHECK_PROOF, MIRROR_PROOF, NAMESPACE_NAME, REACH_ENTRY, path};
 
-use super::object::{self, Webhook, client_config, creates};
+use super::object::{self, client_config};
 use super::{FailurePolicy, Settings};
 
 /// Annotation with the proof: of the policies that prove, and in answers of the mirror's.
@@ -80,12 +80,11 @@ impl Subject {
 
     /// Matches the ConfigMap and nothing else.
     fn constraints(self, settings: &Settings) -> Value {
-        json!({
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}},
-            "objectSelector": {"matchExpressions": [{"key": self.label(), "operator": "Exists"}]},
-            "resourceRules": creates("configmaps"),
-        })
+        let ours = json!({"matchLabels": {NAMESPACE_NAME: settings.namespace}});
+        let mut constraints = object::constraints(ours, object::creates("configmaps"));
+        let has_label = json!({"key": self.label(), "operator": "Exists"});
+        constraints["objectSelector"] = json!({"matchExpressions": [has_label]});
+        constraints
     }
 }
 
@@ -111,28 +110,21 @@ pub fn of_policy(policy: &Value) -> Option<&str> {
 /// meshgate says so.
 pub(super) fn reach_entry(settings: &Settings) -> Value {
     let mut constraints = Subject::Reach.constraints(settings);
-    Webhook {
-        name: REACH_ENTRY.to_owned(),
-        path: &format!("{}/{}", path::REACH, of_reach(settings)),
-        rules: constraints["resourceRules"].take(),
-        namespace_selector: constraints["namespaceSelector"].take(),
-        object_selector: constraints["objectSelector"].take(),
-        conditions: Vec::new(),
-        failure_policy: FailurePolicy::Fail,
-        reinvocation: Some("Never"),
-    }
-    .object(settings)
+    let path = format!("{}/{}", path::REACH, of_reach(settings));
+    let mut webhook = object::webhook(REACH_ENTRY, &path, FailurePolicy::Fail, settings);
+    webhook["rules"] = constraints["resourceRules"].take();
+    webhook["namespaceSelector"] = constraints["namespaceSelector"].take();
+    webhook["objectSelector"] = constraints["objectSelector"].take();
+    webhook["reinvocationPolicy"] = "Never".into();
+    webhook
 }
 
 /// The policy of [`Subject::Check`] and its binding, with nothing to prove yet.
 pub(super) fn of_check(settings: &Settings) -> [Value; 2] {
     let spec = json!({"matchConstraints": Subject::Check.constraints(settings)});
-    let mut policy = object::policy("ValidatingAdmissionPolicy", CHECK_PROOF, spec, settings);
+    let [mut policy, binding] = object::validating_policy(CHECK_PROOF, &["Deny"], spec, settings);
     refuse_with(&mut policy, "nothing");
-    [
-        policy,
-        object::validating_binding(CHECK_PROOF, &["Deny"], settings),
-    ]
+    [policy, binding]
 }
 
 /// Has the policy of [`Subject::Check`] refuse with this proof.
@@ -162,9 +154,9 @@ pub(super) fn of_mirror(mirror: &[Value], settings: &Settings) -> [Value; 2] {
         "matchConstraints": Subject::Mirror.constraints(settings),
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
     });
-    let mut policy = object::policy("MutatingAdmissionPolicy", MIRROR_PROOF, spec, settings);
+    let [mut policy, binding] = object::mutating_policy(MIRROR_PROOF, spec, settings);
     policy["metadata"]["annotations"] = json!({ (PROOF): proof });
-    [policy, object::mutating_binding(MIRROR_PROOF, settings)]
+    [policy, binding]
 }
 
 #[cfg(test)]

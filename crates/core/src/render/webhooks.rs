@@ -3,7 +3,7 @@
 //! Injectors in mode `warn` have entries of their own that never block, so that the entries that enforce
 //! stay few. A pod that requires injectors of both modes is sent twice.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::condition::cel::Scope;
 use crate::injector::profile::Mode;
@@ -12,9 +12,9 @@ use crate::names::{
     ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REACH_ENTRY, REQUIRED, path,
 };
 
-use super::entries::{self, Entries, Entry, Limits, Name};
-use super::object::{self, Webhook};
-use super::{Enforcement, FailurePolicy, Rendered, Settings, excluded, exemptions, proof};
+use super::entries::{self, Entry, Limits, Name};
+use super::{Enforcement, FailurePolicy, Rendered, Settings};
+use super::{excluded, exemptions, object, proof};
 
 /// Gate or check.
 struct Hook {
@@ -77,16 +77,16 @@ pub fn names_pod_entry(text: &str) -> bool {
 /// check. Both have the same selectors and conditions.
 pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     let excluded = excluded(injectors, settings);
-    let [enforced, warned] = [Mode::Enforce, Mode::Warn].map(|mode| {
-        let in_mode: Vec<&Injector> = injectors
-            .iter()
-            .filter(|injector| injector.profile.mode == mode)
-            .collect();
-        entries::of(&in_mode, &excluded, Limits::USUAL)
-    });
+    let (mut entries, mut notes) = (Vec::new(), Vec::new());
+    for mode in [Mode::Enforce, Mode::Warn] {
+        let all = injectors.iter();
+        let in_mode: Vec<&Injector> = all.filter(|one| one.profile.mode == mode).collect();
+        let (list, widened) = entries::of(&in_mode, &excluded, Limits::USUAL);
+        entries.extend(list.into_iter().map(|entry| (entry, mode)));
+        notes.extend(widened);
+    }
     let pods = Pods {
-        enforced,
-        warned,
+        entries,
         excluded,
         settings,
     };
@@ -94,81 +94,55 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     if settings.enforcement == Enforcement::Webhook {
         objects.push(pods.configuration(&CHECK));
     }
-    let Pods {
-        enforced, warned, ..
-    } = pods;
-    Rendered {
-        objects,
-        notes: [enforced.notes, warned.notes].concat(),
-    }
+    Rendered { objects, notes }
 }
 
 /// What both configurations are made of.
 struct Pods<'s> {
-    enforced: Entries,
-    warned: Entries,
+    entries: Vec<(Entry, Mode)>,
     excluded: Vec<&'s str>,
     settings: &'s Settings,
 }
 
 impl Pods<'_> {
-    fn entries(&self) -> impl Iterator<Item = (&Entry, Mode)> {
-        let enforced = self.enforced.list.iter().map(|one| (one, Mode::Enforce));
-        enforced.chain(self.warned.list.iter().map(|one| (one, Mode::Warn)))
-    }
-
     fn configuration(&self, hook: &Hook) -> Value {
-        let entries = self.entries();
-        let mut webhooks: Vec<Value> = entries
-            .map(|(entry, mode)| self.webhook(entry, hook, mode))
-            .collect();
+        let mut webhooks = Vec::new();
+        let mut asked_for = Map::new();
+        for (entry, mode) in &self.entries {
+            webhooks.push(self.webhook(entry, hook, *mode));
+            asked_for.insert(hook.entry_name(entry, *mode), json!(entry.injectors()));
+        }
         if hook.word == GATE.word {
             webhooks.push(proof::reach_entry(self.settings));
         }
         let mut object = object::configuration(hook.kind, CONFIGURATION, webhooks, self.settings);
-        let asked_for = self
-            .entries()
-            .map(|(one, mode)| (hook.entry_name(one, mode), json!(one.injectors())));
-        let asked_for = Value::Object(asked_for.collect());
-        object["metadata"]["annotations"] = json!({ASKED_FOR: asked_for.to_string()});
+        let asked_for = Value::Object(asked_for).to_string();
+        object["metadata"]["annotations"] = json!({ASKED_FOR: asked_for});
         object
     }
 
     fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
-        let is_policy = self.settings.enforcement == Enforcement::Policy;
+        let never_blocks = self.settings.enforcement == Enforcement::Policy || mode == Mode::Warn;
+        let failure_policy = if never_blocks {
+            FailurePolicy::Ignore
+        } else {
+            self.settings.failure_policy
+        };
+        let name = hook.entry_name(entry, mode);
+        let mut webhook = object::webhook(&name, hook.path, failure_policy, self.settings);
         let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
         let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
         let mut conditions = exemptions::conditions();
         conditions.push(json!({"name": REQUIRED, "expression": required}));
-        let webhook = Webhook {
-            name: hook.entry_name(entry, mode),
-            path: hook.path,
-            rules: object::creates("pods"),
-            namespace_selector: self.selector(entry),
-            object_selector: json!({}),
-            conditions,
-            failure_policy: if is_policy || mode == Mode::Warn {
-                FailurePolicy::Ignore
-            } else {
-                self.settings.failure_policy
-            },
-            reinvocation: hook.reinvocation,
-        };
-        webhook.object(self.settings)
-    }
-
-    fn selector(&self, entry: &Entry) -> Value {
-        let never = json!({
-            "key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded,
-        });
-        let terms = entry.selector.iter().map(|term| {
-            let mut value = json!({"key": term.label, "operator": term.operator});
-            if !term.values.is_empty() {
-                value["values"] = json!(term.values);
-            }
-            value
-        });
-        let all: Vec<Value> = [never].into_iter().chain(terms).collect();
-        json!({"matchExpressions": all})
+        webhook["matchConditions"] = conditions.into();
+        let excluded = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded});
+        let mut namespaces = vec![excluded];
+        namespaces.extend(entry.selector.iter().map(|term| json!(term)));
+        webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
+        webhook["rules"] = object::creates("pods");
+        if let Some(policy) = hook.reinvocation {
+            webhook["reinvocationPolicy"] = policy.into();
+        }
+        webhook
     }
 }

@@ -16,7 +16,8 @@ use crate::text::one_line;
 
 pub use self::placed::{List, Placed};
 pub use self::plain::Plain;
-pub use self::wording::{of_json, without_quotes};
+pub use self::wording::of_json;
+pub(crate) use self::wording::without_quotes;
 
 /// Largest input that is looked at, in bytes. Ten thousand Namespaces fit.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -90,13 +91,8 @@ impl<'a> Document<'a> {
 
     /// The line in the file where its content begins, from 1.
     pub fn line(&self) -> u64 {
-        let is_content = |line: &str| !is_marker(line) && !is_blank(line);
-        let before = self
-            .text
-            .lines()
-            .take_while(|line| !is_content(line))
-            .count();
-        self.lines_before + 1 + before as u64
+        let before = self.text.lines().take_while(|line| is_blank(line));
+        self.lines_before + 1 + before.count() as u64
     }
 
     /// A problem of the document as a whole.
@@ -105,7 +101,7 @@ impl<'a> Document<'a> {
     }
 
     /// A problem at a place in the document, found after it was parsed.
-    pub fn error_at(&self, location: Location, problem: impl fmt::Display) -> ParseError {
+    pub(crate) fn error_at(&self, location: Location, problem: impl fmt::Display) -> ParseError {
         ParseError {
             origin: self.origin.to_owned(),
             line: self.lines_before + location.line().max(1),
@@ -130,11 +126,6 @@ impl<'a> Document<'a> {
                 problem: in_one_line(&of_json(&error)),
             }),
         }
-    }
-
-    /// True when there is nothing but comments and white space.
-    fn is_blank(&self) -> bool {
-        self.text.lines().all(is_blank)
     }
 
     fn describe(&self, error: &Error) -> ParseError {
@@ -202,7 +193,7 @@ fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
         ..Document::whole(origin, text.get(start..end).unwrap_or_default())
     };
     for (number, line) in (0_u64..).zip(text.split_inclusive('\n')) {
-        if is_marker(line) && offset > start {
+        if behind_marker(line).is_some() && offset > start {
             documents.push(document(start, offset, lines_before));
             start = offset;
             lines_before = number;
@@ -210,33 +201,21 @@ fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
         offset += line.len();
     }
     documents.push(document(start, offset, lines_before));
-    documents.retain(|document| !document.without_marker().is_blank());
+    documents.retain(|document| !document.text.lines().all(is_blank));
     documents
 }
 
-/// True for a line of white space, a comment or a directive.
+/// True for a line without content: white space, a comment, a directive, or a document marker alone.
 fn is_blank(line: &str) -> bool {
-    let line = line.trim();
+    let line = behind_marker(line).unwrap_or(line).trim();
     line.is_empty() || line.starts_with(['#', '%'])
 }
 
-impl Document<'_> {
-    fn without_marker(&self) -> Self {
-        let text = self
-            .text
-            .strip_prefix("---")
-            .or_else(|| self.text.strip_prefix("..."));
-        Self {
-            text: text.unwrap_or(self.text),
-            ..*self
-        }
-    }
-}
-
-fn is_marker(line: &str) -> bool {
-    line.strip_prefix("---")
-        .or_else(|| line.strip_prefix("..."))
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+/// The rest of a line that begins with a document marker, `None` for another line.
+fn behind_marker(line: &str) -> Option<&str> {
+    let markers = ["---", "..."];
+    let rest = markers.into_iter().find_map(|one| line.strip_prefix(one))?;
+    (rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])).then_some(rest)
 }
 
 fn innermost(error: &Error) -> &Error {

@@ -14,51 +14,38 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Plain<T>(pub T);
 
-/// What stands there, if it is no text.
-#[derive(Debug, Clone, Copy)]
-pub enum Found {
-    /// `true` or `false`.
-    Switch(bool),
-    /// A whole number.
-    Number(i128),
-}
-
 /// What can be plain.
 pub trait Scalar: Sized {
     /// In words, for "expected …".
     const EXPECTED: &'static str;
-    /// The value, if it is one.
-    fn of(found: Found) -> Option<Self>;
+    /// The value, if `true` and `false` can be one.
+    fn of_switch(_found: bool) -> Option<Self> {
+        None
+    }
+    /// The value, if this whole number can be one.
+    fn of_number(_found: i128) -> Option<Self> {
+        None
+    }
 }
 
 impl Scalar for bool {
     const EXPECTED: &'static str = "true or false";
-    fn of(found: Found) -> Option<Self> {
-        match found {
-            Found::Switch(found) => Some(found),
-            Found::Number(_) => None,
-        }
+    fn of_switch(found: bool) -> Option<Self> {
+        Some(found)
     }
 }
 
 impl Scalar for u32 {
     const EXPECTED: &'static str = "a whole number, 1 or more";
-    fn of(found: Found) -> Option<Self> {
-        number(found)
+    fn of_number(found: i128) -> Option<Self> {
+        found.try_into().ok()
     }
 }
 
 impl Scalar for i32 {
     const EXPECTED: &'static str = "a whole number";
-    fn of(found: Found) -> Option<Self> {
-        number(found)
-    }
-}
-
-fn number<T: TryFrom<i128>>(found: Found) -> Option<T> {
-    match found {
-        Found::Switch(_) => None,
-        Found::Number(found) => found.try_into().ok(),
+    fn of_number(found: i128) -> Option<Self> {
+        found.try_into().ok()
     }
 }
 
@@ -75,13 +62,13 @@ impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
         f.write_str(T::EXPECTED)
     }
     fn visit_bool<E: Error>(self, found: bool) -> Result<Plain<T>, E> {
-        take(T::of(Found::Switch(found)), found)
+        take(T::of_switch(found), found)
     }
     fn visit_i64<E: Error>(self, found: i64) -> Result<Plain<T>, E> {
-        take(T::of(Found::Number(found.into())), found)
+        take(T::of_number(found.into()), found)
     }
     fn visit_u64<E: Error>(self, found: u64) -> Result<Plain<T>, E> {
-        take(T::of(Found::Number(found.into())), found)
+        take(T::of_number(found.into()), found)
     }
     fn visit_f64<E: Error>(self, found: f64) -> Result<Plain<T>, E> {
         take(None, found)

@@ -7,7 +7,7 @@ use serde_saphyr::Error;
 use super::{MAX_LEVELS, MAX_VALUES};
 
 /// `true`, `1` or `on` where a text is meant.
-pub fn without_quotes(found: impl fmt::Display) -> String {
+pub(crate) fn without_quotes(found: impl fmt::Display) -> String {
     format!("found {found} without quotes, expected a text: write \"{found}\"")
 }
 

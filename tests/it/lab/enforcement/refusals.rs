@@ -140,7 +140,7 @@ async fn in_mode_warn_a_pod_is_admitted_with_a_warning() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(outcome.out, "pod/shop created\n");
     let warning = format!(
-        "Warning: vault is in mode warn, so that the pod is admitted; otherwise: Pod shop in namespace {plain} requires vault (annotation \
+        "Warning: meshgate admits this pod only because vault is in mode warn: Pod shop in namespace {plain} requires vault (annotation \
          vault.hashicorp.com/agent-inject=true) but vault is not installed"
     );
     assert!(outcome.err.contains(&warning), "{}", outcome.err);

@@ -91,7 +91,7 @@ impl Vocabulary {
         };
         let known = words.entry((term.key.name.clone(), is_label)).or_default();
         let mut values: BTreeSet<String> = BTreeSet::from([String::new(), "maybe".to_owned()]);
-        for value in term.test.values().map_or(&[][..], |values| &values.list) {
+        for value in &term.test.values {
             values.insert(value.clone());
             values.extend(near_misses(value));
         }
@@ -104,7 +104,7 @@ impl Vocabulary {
             .collect();
         known.extend(new);
         // What is named is met more often than what is not.
-        let named = term.test.values().map_or(&[][..], |values| &values.list);
+        let named = &term.test.values;
         known.extend(named.iter().cloned());
     }
 

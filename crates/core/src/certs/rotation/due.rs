@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::certs::bundle::Ca;
-
-use super::{BACKDATED, HeldLeaf};
+use super::BACKDATED;
 
 /// The life of a certificate, from its issue to its end. The time before, [`BACKDATED`], is no part of it.
 #[derive(Debug, Clone, Copy)]
@@ -16,15 +14,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    pub(super) fn of_ca(ca: &Ca) -> Self {
-        Self::new(ca.not_before(), ca.not_after())
-    }
-
-    pub(super) fn of_leaf(leaf: &HeldLeaf) -> Self {
-        Self::new(leaf.not_before, leaf.not_after)
-    }
-
-    fn new(not_before: Timestamp, end: Timestamp) -> Self {
+    pub(super) fn new(not_before: Timestamp, end: Timestamp) -> Self {
         let issued = later(not_before, BACKDATED).min(end);
         Self { issued, end }
     }

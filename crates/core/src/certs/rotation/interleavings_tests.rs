@@ -223,13 +223,19 @@ impl World {
         replicas.all(serves) && self.is_installed()
     }
 
+    fn new_ca(&self, version: u64) -> Ca {
+        Ca {
+            der: version.to_string().into_bytes(),
+            not_before: self.now - SignedDuration::from_hours(1),
+            not_after: self.now + LIFETIMES.ca,
+        }
+    }
+
     fn replace(&mut self) {
         let version = self.version();
-        let hour = SignedDuration::from_hours(1);
-        let name = version.to_string().into_bytes();
-        let issuer = Ca::new(name, self.now - hour, self.now + LIFETIMES.ca);
+        let issuer = self.new_ca(version);
         let held = Held::Good(HeldLeaf {
-            not_before: self.now - hour,
+            not_before: issuer.not_before,
             not_after: self.now + LIFETIMES.leaf,
             bundle: vec![issuer.clone()],
             issuer,
@@ -276,9 +282,7 @@ impl World {
         let hour = SignedDuration::from_hours(1);
         match next(&view.observed, self.now) {
             Step::MakeCa { keep, .. } => {
-                let name = version.to_string().into_bytes();
-                let end = self.now + LIFETIMES.ca;
-                let current = Ca::new(name, self.now - hour, end);
+                let current = self.new_ca(version);
                 let bundle = [vec![current.clone()], keep].concat();
                 self.ca.write(seen_ca, HeldCa { current, bundle }, version);
             }
@@ -380,7 +384,7 @@ impl World {
         let served = self.replicas.iter().filter_map(|one| one.serving.as_ref());
         let has_time = |leaf: &HeldLeaf| leaf.not_after > soon;
         let is_whole = match (&self.ca.held, &self.leaf.held) {
-            (Held::Good(ca), Held::Good(leaf)) => ca.current.not_after() > soon && has_time(leaf),
+            (Held::Good(ca), Held::Good(leaf)) => ca.current.not_after > soon && has_time(leaf),
             (_, Held::Good(leaf)) => self.is_given && has_time(leaf),
             _ => false,
         };
@@ -457,7 +461,7 @@ fn damaged<T>() -> Held<T> {
 fn verifies(bundle: &[Ca], leaf: &HeldLeaf, now: Timestamp) -> bool {
     let is_valid = |from, until| from <= now && now <= until;
     bundle.contains(&leaf.issuer)
-        && is_valid(leaf.issuer.not_before(), leaf.issuer.not_after())
+        && is_valid(leaf.issuer.not_before, leaf.issuer.not_after)
         && is_valid(leaf.not_before, leaf.not_after)
 }
 

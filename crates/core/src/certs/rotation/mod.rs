@@ -219,7 +219,7 @@ pub fn next(observed: &Observed, now: Timestamp) -> Step {
     if !(is_new || is_trusted || is_urgent) {
         return Step::Wait { why };
     }
-    let left = ahead(now, ca.current.not_after());
+    let left = ahead(now, ca.current.not_after);
     let lifetime = observed.lifetimes.leaf.min(left);
     Step::IssueLeaf {
         lifetime,
@@ -282,18 +282,23 @@ fn usable(observed: &Observed, now: Timestamp) -> Result<&HeldCa, Why> {
         Held::Unusable(why) => return Err(Why::Unusable(why.clone())),
         Held::Good(ca) => ca,
     };
-    let life = Life::of_ca(&ca.current);
-    if ca.current.has_expired(now) {
-        return Err(Why::Expired(ca.current.not_after()));
+    match renewal(ca.current.not_before, ca.current.not_after, now) {
+        Some(why) => Err(why),
+        None => Ok(ca),
     }
-    // No caller could verify a leaf by it.
-    if ca.current.not_before() > now {
-        return Err(Why::Early(ca.current.not_before()));
+}
+
+/// Why a certificate that is valid between these times is renewed, if it is. One that begins later serves as
+/// little as one that has ended: no caller could verify a leaf by it, and no replica could start with it.
+fn renewal(not_before: Timestamp, not_after: Timestamp, now: Timestamp) -> Option<Why> {
+    if not_after < now {
+        return Some(Why::Expired(not_after));
     }
-    if life.is_due(now) {
-        return Err(Why::Due);
+    if not_before > now {
+        return Some(Why::Early(not_before));
     }
-    Ok(ca)
+    let is_due = Life::new(not_before, not_after).is_due(now);
+    is_due.then_some(Why::Due)
 }
 
 /// Why the leader issues a leaf, if it does; and whether it cannot wait until callers trust the CA, as
@@ -304,28 +309,21 @@ fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(W
         Held::Unusable(why) => return Some((Why::Unusable(why.clone()), false)),
         Held::Good(leaf) => leaf,
     };
-    let life = Life::of_leaf(leaf);
-    let why = if leaf.not_after < now {
-        Why::Expired(leaf.not_after)
-    } else if leaf.not_before > now {
-        // A replica that restarts could not serve it.
-        Why::Early(leaf.not_before)
-    } else if leaf.issuer != ca.current {
-        Why::OtherCa
-    } else if life.is_due(now) {
-        Why::Due
-    } else {
-        return None;
-    };
-    Some((why, life.is_ending(now)))
+    let why = renewal(leaf.not_before, leaf.not_after, now);
+    let is_by_other = leaf.issuer != ca.current && matches!(why, None | Some(Why::Due));
+    let why = if is_by_other { Why::OtherCa } else { why? };
+    Some((
+        why,
+        Life::new(leaf.not_before, leaf.not_after).is_ending(now),
+    ))
 }
 
 fn rest_until(observed: &Observed, ca: &HeldCa, bundle: &[Ca]) -> Timestamp {
-    let ends = bundle.iter().map(Ca::not_after);
+    let ends = bundle.iter().map(|ca| ca.not_after);
     let leaf = match &observed.leaf {
-        Held::Good(leaf) => Some(Life::of_leaf(leaf).due()),
+        Held::Good(leaf) => Some(Life::new(leaf.not_before, leaf.not_after).due()),
         Held::Missing | Held::Unusable(_) => None,
     };
-    let ca = Life::of_ca(&ca.current).due();
+    let ca = Life::new(ca.current.not_before, ca.current.not_after).due();
     ends.chain(leaf).fold(ca, Timestamp::min)
 }

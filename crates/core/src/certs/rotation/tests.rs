@@ -18,8 +18,11 @@ fn day(day: i64) -> Timestamp {
 /// A CA that was made on a day.
 fn ca(made: i64) -> Ca {
     let hour = SignedDuration::from_hours(1);
-    let name = made.to_string().into_bytes();
-    Ca::new(name, day(made) - hour, day(made + 300))
+    Ca {
+        der: made.to_string().into_bytes(),
+        not_before: day(made) - hour,
+        not_after: day(made + 300),
+    }
 }
 
 fn held(current: &Ca, older: &[&Ca]) -> Held<HeldCa> {

@@ -30,10 +30,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
             Mode::Enforce | Mode::Disabled => &["Deny"],
         };
         let spec = spec(injector, &excluded);
-        [
-            object::policy("ValidatingAdmissionPolicy", &name, spec, settings),
-            object::validating_binding(&name, actions, settings),
-        ]
+        object::validating_policy(&name, actions, spec, settings)
     };
     looked_at.flat_map(both).collect()
 }
@@ -41,12 +38,8 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
 fn spec(injector: &Injector, excluded: &[&str]) -> Value {
     let plan = Plan::new(injector, excluded);
     json!({
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": selector(injector, excluded),
-            "objectSelector": {},
-            "resourceRules": object::creates("pods"),
-        },
+        "matchConstraints":
+            object::constraints(selector(injector, excluded), object::creates("pods")),
         "matchConditions": exemptions::conditions(),
         "variables": variables(injector, &plan),
         "validations": validations(injector, &plan),

@@ -1,12 +1,10 @@
 //! What a policy decides, before it is printed.
 
-use crate::injector::Injector;
-use crate::injector::profile::InjectedSet;
-use crate::injector::rule::Outcome;
-use crate::injector::rule::{Key, Rule};
-
 use crate::condition::chain::Chain;
 use crate::condition::{Container, Expr, KeyTest};
+use crate::injector::Injector;
+use crate::injector::profile::InjectedSet;
+use crate::injector::rule::{Key, Outcome, Rule};
 
 /// Rules by number, with what they need to hold; and what then follows.
 #[derive(Debug)]
@@ -84,15 +82,9 @@ fn unmarked(injector: &Injector) -> Vec<(usize, Expr)> {
 /// All of a set is in the pod, and the set counts for it.
 fn is_there(set: &InjectedSet) -> Expr {
     let when = std::iter::once(Expr::terms(&set.when));
-    let sidecar = set.sidecar.iter().map(|name| {
-        Expr::Container(Container::Sidecar {
-            name: name.clone(),
-            not_image: set.not_image.clone(),
-        })
-    });
-    let init = set
-        .init
-        .iter()
-        .map(|name| Expr::Container(Container::Init(name.clone())));
+    let sidecar = set.sidecar.iter();
+    let sidecar = sidecar.map(|name| Expr::sidecar(name, &set.not_image));
+    let init = set.init.iter().cloned();
+    let init = init.map(|name| Expr::Container(Container::Init(name)));
     Expr::all(when.chain(sidecar).chain(init))
 }

@@ -9,39 +9,17 @@ use super::{injectors, settings};
 use crate::condition::Expr;
 use crate::condition::chain::{Chain, Choice};
 use crate::decision::{check, requirement};
-use crate::injector::rule::{Key, Place};
+use crate::injector::coverage;
+use crate::injector::rule::{Key, Outcome, Place};
 use crate::injector::{Injector, Injectors, PRESETS};
 use crate::readiness::{Looked, Readiness};
-use crate::render::entries::{self, Entries, Limits};
-use crate::render::partition::{Domain, LabelSet};
+use crate::render::entries::{self, Entry, Limits};
 use crate::render::policy::Plan;
 use crate::render::{self, mirror};
 use crate::view::pod::PodView;
 
-/// Whether a namespace with these labels is meant.
-fn contains(set: &LabelSet, domain: &Domain, world: &World) -> bool {
-    set.iter().all(|(label, numbers)| {
-        let key = Key {
-            place: Place::NamespaceLabel,
-            name: label.clone(),
-        };
-        let values = &domain[label];
-        let number = match world.value(&key) {
-            None => 0,
-            Some(value) => {
-                let named = values
-                    .iter()
-                    .skip(2)
-                    .position(|one| one.as_deref() == Some(value));
-                named.map_or(1, |position| position + 2)
-            }
-        };
-        numbers.contains(&number)
-    })
-}
-
-/// The same by the printed selector, as the API server reads it.
-fn selects(entry: &entries::Entry, world: &World) -> bool {
+/// Whether the namespace is selected, as the API server reads the printed selector.
+fn selects(entry: &Entry, world: &World) -> bool {
     entry.selector.iter().all(|term| {
         let key = Key {
             place: Place::NamespaceLabel,
@@ -59,9 +37,9 @@ fn selects(entry: &entries::Entry, world: &World) -> bool {
     })
 }
 
-fn entries(injectors: &Injectors, settings: &render::Settings, limits: Limits) -> Entries {
+fn entries(injectors: &Injectors, settings: &render::Settings, limits: Limits) -> Vec<Entry> {
     let list: Vec<&Injector> = injectors.iter().collect();
-    entries::of(&list, &render::excluded(injectors, settings), limits)
+    entries::of(&list, &render::excluded(injectors, settings), limits).0
 }
 
 fn required(injectors: &Injectors, world: &World) -> Vec<String> {
@@ -79,16 +57,15 @@ fn required(injectors: &Injectors, world: &World) -> Vec<String> {
 }
 
 /// How often a pod is sent.
-fn sent(entries: &Entries, excluded: &[&str], world: &World) -> usize {
+fn sent(entries: &[Entry], excluded: &[&str], world: &World) -> usize {
     if excluded.contains(&world.namespace.as_str()) {
         return 0;
     }
-    let meets = |entry: &&entries::Entry| {
-        let by_labels = contains(&entry.labels, &entries.domain, world);
-        assert_eq!(by_labels, selects(entry, world), "{entry:?}");
-        by_labels && entry.asked_for.iter().any(|(_, expr)| world.holds(expr))
+    let meets = |entry: &&Entry| {
+        let mut conditions = entry.asked_for.iter();
+        selects(entry, world) && conditions.any(|(_, expr)| world.holds(expr))
     };
-    entries.list.iter().filter(meets).count()
+    entries.iter().filter(meets).count()
 }
 
 fn check_worlds(injectors: &Injectors, is_exact: bool, limits: Limits, cases: u32) {
@@ -187,14 +164,20 @@ fn presets_are_never_asked_about_too_little_where_nothing_is_tried() {
 fn check_policy(injectors: &Injectors, cases: u32) {
     let settings = settings();
     let excluded = render::excluded(injectors, &settings);
+    let plans: Vec<(&Injector, Plan)> = injectors
+        .iter()
+        .filter(|injector| injector.is_looked_at())
+        .map(|injector| (injector, Plan::new(injector, &excluded)))
+        .collect();
     let config = ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::with_cases(cases)
     };
     let done = TestRunner::new(config).run(&worlds(injectors), |world| {
-        let by_policy = injectors
-            .iter()
-            .any(|injector| refuses(injector, &excluded, &world));
+        let by_policy = !excluded.contains(&world.namespace.as_str())
+            && plans
+                .iter()
+                .any(|(injector, plan)| refuses(injector, plan, &world));
         let by_check = !injectors.excludes(&world.namespace) && {
             let (json, namespace) = (world.pod(), world.view(injectors));
             let pod = PodView::read(&json, injectors.keys()).unwrap();
@@ -209,12 +192,11 @@ fn check_policy(injectors: &Injectors, cases: u32) {
     done.unwrap();
 }
 
-fn refuses(injector: &Injector, excluded: &[&str], world: &World) -> bool {
+fn refuses(injector: &Injector, plan: &Plan, world: &World) -> bool {
     let name = world.namespace.as_str();
-    if excluded.contains(&name) || !injector.profile.namespaces.contains(name) {
+    if !injector.profile.namespaces.contains(name) {
         return false;
     }
-    let plan = Plan::new(injector, excluded);
     let first = |rules: &[(usize, Expr)]| {
         rules
             .iter()
@@ -222,7 +204,7 @@ fn refuses(injector: &Injector, excluded: &[&str], world: &World) -> bool {
             .map_or(0, |(number, _)| *number)
     };
     let mut rule = first(&plan.ordinary);
-    if let Some(home) = plan.home.filter(|home| home.namespace == name) {
+    if let Some(home) = plan.home.as_ref().filter(|home| home.namespace == name) {
         let asked = first(&home.asked);
         let stands = home.asking.contains(&asked) && !home.off.contains(&rule);
         rule = if stands { asked } else { 0 };
@@ -303,6 +285,27 @@ proptest! {
         let settings = settings();
         let excluded = render::excluded(&injectors, &settings);
         let entries = entries(&injectors, &settings, limits);
+        // The label of each mirror, with the condition that keeps it.
+        let mirrors: Vec<(Key, Expr)> = injectors
+            .iter()
+            .filter(|one| mirror::is_needed(one))
+            .map(|one| {
+                let key = Key { place: Place::NamespaceLabel, name: mirror::label(one) };
+                (key, mirror::wanted_expr(one))
+            })
+            .collect();
+        // The rules of each injector, folded in both ways.
+        let folded: Vec<(Expr, Expr)> = injectors
+            .iter()
+            .map(|one| {
+                let rules = || one.active_rules();
+                let chain = Chain::new(rules(), |rule| rule.then != Outcome::NotRequired, false);
+                let mut choice = Choice::default();
+                choice.add(vec![chain]);
+                let samples = coverage::samples_of(rules().flat_map(|rule| &rule.when));
+                (choice.expr(&samples), choice.folded())
+            })
+            .collect();
         for world in worlds {
             let bare = world.clone();
             let world = world.mirrored(&injectors);
@@ -310,20 +313,12 @@ proptest! {
             let sent = sent(&entries, &excluded, &world);
             prop_assert!(sent <= 1);
             prop_assert!(sent == 1 || required.is_empty(), "{world:?}");
-            // The condition that keeps the label agrees with the function that does.
-            for injector in injectors.iter().filter(|one| mirror::is_needed(one)) {
-                let key = Key { place: Place::NamespaceLabel, name: mirror::label(injector) };
-                let wanted = bare.holds(&mirror::wanted_expr(injector));
-                prop_assert_eq!(wanted, world.value(&key).is_some());
+            // The condition agrees with the function that keeps the label.
+            for (key, wanted) in &mirrors {
+                prop_assert_eq!(bare.holds(wanted), world.value(key).is_some());
             }
-            for injector in injectors.iter() {
-                let rules = || injector.active_rules();
-                let chain = Chain::new(rules(), |r| r.then != crate::injector::rule::Outcome::NotRequired, false);
-                let mut choice = Choice::default();
-                choice.add(vec![chain]);
-                let samples = crate::injector::coverage::samples_of(rules().flat_map(|r| &r.when));
-                // Both ways of folding rules say the same.
-                prop_assert_eq!(world.holds(&choice.expr(&samples)), world.holds(&choice.folded()));
+            for (tried, nested) in &folded {
+                prop_assert_eq!(world.holds(tried), world.holds(nested));
             }
         }
     }

@@ -109,7 +109,7 @@ impl World {
     pub(super) fn holds(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Const(value) => *value,
-            Expr::Key(test) => test.passes(self.value(&test.key)),
+            Expr::Key(test) => test.test.passes(self.value(&test.key)),
             Expr::Namespace(names) => names.contains(&self.namespace),
             Expr::Container(wanted) => self.holds_container(wanted),
             Expr::Not(inner) => !self.holds(inner),

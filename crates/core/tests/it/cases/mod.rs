@@ -6,8 +6,9 @@ mod cluster;
 mod format;
 mod policies;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::decision::verdict::Verdict;
@@ -42,10 +43,11 @@ enum Hook {
 #[test]
 fn every_case_is_decided_as_it_says() {
     let (mut total, mut report) = (0, String::new());
+    let mut configurations = Configurations::default();
     for file in &format::files() {
         for case in file.cases.iter().filter(|case| needs_no_server(case)) {
             total += 1;
-            let wrong = wrong(case, file);
+            let wrong = wrong(case, &configurations.of(case, file));
             if !wrong.is_empty() {
                 write!(report, "\n{}: {}\n{wrong}", file.name, case.name).unwrap();
             }
@@ -62,13 +64,25 @@ fn needs_no_server(case: &Case) -> bool {
     case.objects.is_empty() && !case.namespace.unknown && case.request == Overlay::default()
 }
 
-fn wrong(case: &Case, file: &File) -> String {
-    let configuration = case.configuration(&file.folder);
-    let injectors = Injectors::from_yaml(&file.name, configuration.as_bytes());
-    let injectors = injectors
-        .unwrap_or_else(|error| panic!("{error}: {}\n{configuration}", case.name))
-        .excluding("meshgate-system");
-    let cluster = Cluster::of(case, &injectors);
+/// The configurations of cases by their texts, each read once: most cases of a file have the same.
+#[derive(Default)]
+struct Configurations(BTreeMap<String, Rc<Injectors>>);
+
+impl Configurations {
+    fn of(&mut self, case: &Case, file: &File) -> Rc<Injectors> {
+        let text = case.configuration(&file.folder);
+        let known = self.0.entry(text).or_insert_with_key(|text| {
+            let injectors = Injectors::from_yaml(&file.name, text.as_bytes());
+            let injectors =
+                injectors.unwrap_or_else(|error| panic!("{error}: {}\n{text}", case.name));
+            Rc::new(injectors.excluding("meshgate-system"))
+        });
+        Rc::clone(known)
+    }
+}
+
+fn wrong(case: &Case, injectors: &Injectors) -> String {
+    let cluster = Cluster::of(case, injectors);
     let mut calls = vec![
         ("gate", Hook::Gate, &case.pod, &case.gate),
         ("check", Hook::Check, &case.pod, &case.check),
@@ -82,7 +96,7 @@ fn wrong(case: &Case, file: &File) -> String {
         let call = Call {
             case,
             hook,
-            injectors: &injectors,
+            injectors,
             cluster: &cluster,
         };
         call.decide(&json, |decision, view| {

@@ -17,8 +17,8 @@ use meshgate_core::render::{Client, Settings, policy};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::format::{self, Case, File, Overlay};
-use super::{Call, GROUPS, Hook};
+use super::format::{self, Case, Overlay};
+use super::{Call, Configurations, GROUPS, Hook};
 
 use self::cel::Scope;
 
@@ -28,13 +28,14 @@ const FEWEST_REFUSALS: usize = 130;
 #[test]
 fn a_policy_refuses_what_the_check_refuses_in_the_same_words() {
     let (mut refusals, mut equal, mut report) = (0, 0, String::new());
+    let mut configurations = Configurations::default();
     for file in &format::files() {
         for case in file.cases.iter().filter(|case| meets_policies(case)) {
             for pod in [Some(&case.pod), case.pod_injected.as_ref()] {
                 let Some(pod) = pod.filter(|pod| pod["spec"].is_object()) else {
                     continue;
                 };
-                let found = Found::of(case, file, pod);
+                let found = Found::of(case, &configurations.of(case, file), pod);
                 refusals += usize::from(found.is_refused);
                 equal += usize::from(found.is_equal);
                 if let Some(problem) = found.problem {
@@ -67,15 +68,12 @@ struct Found {
 }
 
 impl Found {
-    fn of(case: &Case, file: &File, pod: &Value) -> Self {
-        let configuration = case.configuration(&file.folder);
-        let injectors = Injectors::from_yaml(&file.name, configuration.as_bytes()).unwrap();
-        let injectors = injectors.excluding("meshgate-system");
+    fn of(case: &Case, injectors: &Injectors, pod: &Value) -> Self {
         let call = Call {
             case,
             hook: Hook::Check,
-            injectors: &injectors,
-            cluster: &Cluster::of(case, &injectors),
+            injectors,
+            cluster: &Cluster::of(case, injectors),
         };
         let mut found = Self::default();
         let mut refused = None;
@@ -83,7 +81,7 @@ impl Found {
             if view.is_none() && check.reason != Reason::ExcludedNamespace {
                 return;
             }
-            let refused = refused.get_or_insert_with(|| refusals(case, &injectors, pod));
+            let refused = refused.get_or_insert_with(|| refusals(case, injectors, pod));
             found.is_refused = !check.verdict.allows();
             found.is_equal = found.is_refused && refused.contains(&check.message);
             found.problem = difference(check, refused, is_installed(check));

@@ -1,4 +1,4 @@
-//! What the tests of this folder share: pods, namespaces and configurations from short texts.
+//! What tests share: pods, namespaces and configurations from short texts.
 
 use serde_json::{Value, json};
 
