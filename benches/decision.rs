@@ -82,7 +82,7 @@ fn admission(injectors: Injectors, namespaces: usize) -> Admission {
         Arc::new(|_| async { Ok(None) }.boxed()),
         std::time::Duration::from_secs(1),
     );
-    Admission::new(Arc::new(cluster), live, Arc::new(Metrics::new()))
+    Admission::new(Arc::new(cluster), live, Arc::new(Metrics::default()))
 }
 
 /// CPU time of this thread, in nanoseconds.

@@ -12,15 +12,14 @@ use crate::controllers::certificates::args::{CertificatesArgs, names};
 use crate::controllers::{self, Context, Form, KEPT_BY_LEADER, Writer};
 use crate::leader::{Elector, LeaseName, Reporting};
 use crate::lifecycle::wall_clock;
-use crate::metrics;
-use crate::server::admin::{self, Admin, Exposition, Health};
+use crate::server::admin::Admin;
 use crate::server::bind;
 use meshgate_core::injector::Injectors;
 use meshgate_core::names::CONTROL;
 use meshgate_core::render::{self, Settings};
 
 use super::install_namespace::InstallNamespace;
-use super::output::{self, Done, Exit};
+use super::output::{self, Done};
 use super::runtime::{Runtime, block_on};
 use super::sources;
 
@@ -104,12 +103,7 @@ pub(super) fn run(args: &ControlArgs) -> Done {
         let admin = probes(args, &runtime)?;
         say(&api, &name, &admin)?;
         start(&api, injectors, form, &runtime)?;
-        let finished = runtime.tasks.finished().await;
-        tracing::info!(cause = runtime.shutdown.cause(), "stopped");
-        // Last, so that probes are answered until the Lease is released.
-        drop(admin);
-        finished?;
-        Ok(Exit::Fine)
+        runtime.finish(admin).await
     })
 }
 
@@ -149,14 +143,7 @@ fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
     let placement = sources::placement(args.kubeconfig.as_deref());
     let address = args.admin_listen;
     let address = address.unwrap_or_else(|| placement.admin_address());
-    let listener = bind::bind(address, "--admin-listen")?;
-    let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());
-    let metrics = Arc::clone(&runtime.metrics);
-    let scrape = Arc::new(move || Exposition {
-        content_type: metrics::CONTENT_TYPE,
-        body: metrics.encode(),
-    });
-    admin::start(listener, health, scrape).context("cannot serve probes")
+    runtime.answer_probes(bind::bind(address, "--admin-listen")?, |_| {})
 }
 
 /// Contends for the Lease, and starts the controllers, which act while it is held.

@@ -1,14 +1,16 @@
 //! What the parts of a long-running command share.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::{HealthChecks, Shutdown, Tasks};
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
+use crate::server::admin::{self, Admin, Exposition, Health};
 
-use super::output::Done;
+use super::output::{Done, Exit};
 
 /// Runs a command to its end.
 pub(in crate::cli) fn block_on(command: impl Future<Output = Done>) -> Done {
@@ -39,10 +41,37 @@ impl Runtime {
         });
         Ok(Self {
             checks: HealthChecks::new(),
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::default()),
             stop,
             shutdown,
             tasks,
         })
+    }
+
+    /// Answers probes from now on. `set` sets what is only measured when the metrics are read.
+    pub(in crate::cli) fn answer_probes(
+        &self,
+        listener: TcpListener,
+        set: impl Fn(&Metrics) + Send + Sync + 'static,
+    ) -> anyhow::Result<Admin> {
+        let health = Health::new(self.checks.clone(), self.shutdown.clone());
+        let metrics = Arc::clone(&self.metrics);
+        let scrape = Arc::new(move || {
+            set(&metrics);
+            Exposition {
+                content_type: metrics::CONTENT_TYPE,
+                body: metrics.encode(),
+            }
+        });
+        admin::start(listener, health, scrape).context("cannot serve probes")
+    }
+
+    /// Waits until all has ended. Probes are answered until then.
+    pub(in crate::cli) async fn finish(self, probes: Admin) -> Done {
+        let finished = self.tasks.finished().await;
+        tracing::info!(cause = self.shutdown.cause(), "stopped");
+        drop(probes);
+        finished?;
+        Ok(Exit::Fine)
     }
 }

@@ -51,7 +51,7 @@ impl Elector {
     /// of its own, so that renewals wait for no other request.
     pub fn new(client: Client, lease: LeaseName, host: &str, reporting: Reporting) -> Self {
         let identity = format!("{host}_{:016x}", random());
-        reporting.metrics.leads(false);
+        reporting.metrics.leader.set(0);
         Self {
             store: Store::new(client, lease),
             contender: Contender::new(identity.clone()),
@@ -114,7 +114,7 @@ impl Elector {
             let sent = Instant::now().into_std();
             match self.store.ask(asked).await {
                 Ok(Answer::Written(..)) => {
-                    self.reporting.metrics.leads(false);
+                    self.reporting.metrics.leader.set(0);
                     tracing::info!("no longer the leader: this process has released the Lease");
                     return;
                 }

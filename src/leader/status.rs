@@ -86,12 +86,12 @@ pub(super) async fn tell_terms(
 ) {
     let Reporting { metrics, check } = reporting;
     while let Some(term) = stop.run_until_cancelled(claim.held()).await {
-        metrics.leads(true);
+        metrics.leader.set(1);
         tracing::info!(identity, "leader: this process writes from now on");
         if stop.run_until_cancelled(claim.lost(term)).await.is_none() {
             return;
         }
-        metrics.leads(false);
+        metrics.leader.set(0);
         check.pass_with("no process leads: this one could not renew the Lease in time");
         tracing::warn!(
             "no longer the leader: this process could not renew the Lease in time, or another one \

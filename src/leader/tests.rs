@@ -170,7 +170,7 @@ impl Process {
             name: "b".to_owned(),
         };
         let reporting = Reporting {
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::default()),
             check: HealthChecks::new().add("lease"),
         };
         let elector = Elector::new(client(server, who), lease, &who.to_string(), reporting);

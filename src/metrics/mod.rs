@@ -1,8 +1,6 @@
 //! The metrics: a leaf. Every label has few values, fixed by the code or by the configuration;
 //! no label ever holds the name of a pod, owner, namespace or revision (case 71).
 
-mod certificates;
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +12,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
-
-use self::certificates::Certificates;
 
 /// Media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -76,24 +72,58 @@ pub struct Metrics {
     durations: Family<Label<Hook>, Histogram>,
     injector_ready: Family<Label<String>, Gauge>,
     live_lookups: Counter,
-    serving_cert_end: Gauge,
-    certificate_refusals: Counter,
-    certificates: Certificates,
-    leader: Gauge,
-    registration: Registration,
+    /// Of the certificate that is served, whatever may lie on a disk (case 51).
+    pub serving_cert_end: Gauge,
+    pub certificate_refusals: Counter,
+    pub certificates: Certificates,
+    pub leader: Gauge,
+    pub registration: Registration,
     view: ViewMetrics,
+}
+
+/// Of the leader, which keeps the certificates.
+#[derive(Debug)]
+pub struct Certificates {
+    ends: Family<Label, Gauge>,
+    pub bundle: Gauge,
+    pub repairs: Counter,
+}
+
+impl Certificates {
+    fn register(add: &mut Add<'_>) -> Self {
+        Self {
+            ends: add.metric(
+                "certificate_expiration_timestamp_seconds",
+                "Unix time at which a certificate that meshgate keeps ends; 0 while there is none",
+            ),
+            bundle: add.metric(
+                "ca_bundle_certs",
+                "CAs in the caBundle that is to be registered; two or more while they change",
+            ),
+            repairs: add.metric(
+                "certificate_repairs",
+                "Secrets of certificates that were missing, damaged or expired and were written anew",
+            ),
+        }
+    }
+
+    /// Sets the end of one of the certificates that are kept: `ca` or `leaf`.
+    pub fn ends_at(&self, certificate: &'static str, unix_seconds: i64) {
+        let end = self.ends.get_or_create(&[("certificate", certificate)]);
+        end.set(unix_seconds);
+    }
 }
 
 /// Of the leader, which writes the registration.
 #[derive(Debug)]
-struct Registration {
-    armed: Gauge,
+pub struct Registration {
+    pub armed: Gauge,
     /// By kind and action.
     writes: Family<[(&'static str, &'static str); 2], Counter>,
-    contended: Counter,
-    narrowed: Gauge,
-    namespaces_labelled: Counter,
-    namespaces_unlabelled: Gauge,
+    pub contended: Counter,
+    pub narrowed: Gauge,
+    pub namespaces_labelled: Counter,
+    pub namespaces_unlabelled: Gauge,
     glass: Family<Label<String>, Gauge>,
 }
 
@@ -184,14 +214,8 @@ const BUCKETS: [f64; 12] = [
 ];
 
 impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Metrics {
     /// All metrics at zero.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut registry = Registry::with_prefix("meshgate");
         let durations =
             Family::<Label<Hook>, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
@@ -228,7 +252,9 @@ impl Metrics {
             registry,
         }
     }
+}
 
+impl Metrics {
     /// Counts a decision.
     pub fn decided(&self, labels: &DecisionLabels, took: Duration) {
         self.decisions.get_or_create(labels).inc();
@@ -273,21 +299,6 @@ impl Metrics {
         at_least(&self.live_lookups, count);
     }
 
-    /// Sets the end of the certificate that is served, whatever may lie on a disk (case 51).
-    pub fn serving_cert_not_after(&self, unix_seconds: i64) {
-        self.serving_cert_end.set(unix_seconds);
-    }
-
-    /// Counts a content of the certificate's files or Secret that is refused.
-    pub fn certificate_refused(&self) {
-        self.certificate_refusals.inc();
-    }
-
-    /// Sets whether this process holds the Lease.
-    pub fn leads(&self, leads: bool) {
-        self.leader.set(leads.into());
-    }
-
     /// Resets what only the leader reports, when this process no longer leads. The new leader
     /// reports it; old values here would raise alarms.
     pub fn writes_no_more(&self) {
@@ -295,28 +306,14 @@ impl Metrics {
         self.registration.narrowed.set(0);
         self.registration.namespaces_unlabelled.set(0);
         self.registration.glass.clear();
-        self.certificates.clear();
-    }
-
-    /// Sets whether something enforces, and all that is to fail closed does so.
-    pub fn registration_armed(&self, is_armed: bool) {
-        self.registration.armed.set(is_armed.into());
+        self.certificates.ends.clear();
+        self.certificates.bundle.set(0);
     }
 
     /// Counts a write of an object of the registration.
     pub fn registration_written(&self, kind: &'static str, action: &'static str) {
         let labels = [("kind", kind), ("action", action)];
         self.registration.writes.get_or_create(&labels).inc();
-    }
-
-    /// Counts an object that another client keeps changing.
-    pub fn registration_contended(&self) {
-        self.registration.contended.inc();
-    }
-
-    /// Sets how many entries others have narrowed.
-    pub fn registration_narrowed(&self, count: usize) {
-        self.registration.narrowed.set(gauge_of(count));
     }
 
     /// Sets for which injectors, or `all`, enforcement is suspended.
@@ -327,16 +324,6 @@ impl Metrics {
             let label = [("injector", injector.to_owned())];
             family.get_or_create(&label).set(1);
         }
-    }
-
-    /// Counts a namespace whose labels were corrected.
-    pub fn namespace_labelled(&self) {
-        self.registration.namespaces_labelled.inc();
-    }
-
-    /// Sets how many namespaces lack a label that could not be written.
-    pub fn namespaces_unlabelled(&self, count: usize) {
-        self.registration.namespaces_unlabelled.set(gauge_of(count));
     }
 
     /// The OpenMetrics text.
@@ -353,7 +340,8 @@ fn at_least(counter: &Counter, count: u64) {
     counter.inner().fetch_max(count, Ordering::Relaxed);
 }
 
-fn gauge_of(count: usize) -> i64 {
+/// A count as gauges take it.
+pub fn gauge_of(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn no_look_up_counts_twice_when_many_requests_report_at_once() {
-    let (metrics, made) = (Metrics::new(), AtomicU64::new(0));
+    let (metrics, made) = (Metrics::default(), AtomicU64::new(0));
     std::thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {

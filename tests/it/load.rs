@@ -62,7 +62,7 @@ async fn a_hundred_requests_for_one_unknown_namespace_share_one_look_up() {
     let cluster = Arc::new(Cluster::new(Store::new(hooks::presets())));
     cluster.mark_synced();
     let live = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
-    let admission = Admission::new(cluster, live.clone(), Arc::new(Metrics::new()));
+    let admission = Admission::new(cluster, live.clone(), Arc::new(Metrics::default()));
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = middleware::from_fn_with_state(Arc::clone(&seen), count);
     let server = TestServer::start(admission::router(Arc::new(admission)).layer(counted)).await;
@@ -105,7 +105,7 @@ impl Bare {
     fn new(fetch: Fetch) -> Self {
         let cluster = Arc::new(Cluster::new(Store::new(hooks::presets())));
         cluster.mark_synced();
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let live = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
         let admission = Admission::new(cluster, live, Arc::clone(&metrics));
         let mut pod = hooks::plain_pod("shop-NUMBER-");

@@ -52,7 +52,7 @@ async fn follow_files(files: Prepared, following: &Following) {
     };
     let swap = |new| following.pair.swap(new);
     let follow = follower.run(wall_clock, swap, |_| {
-        following.metrics.certificate_refused();
+        following.metrics.certificate_refusals.inc();
     });
     tokio::join!(expiry, follow);
 }

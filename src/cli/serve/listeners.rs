@@ -4,22 +4,21 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use meshgate_core::readiness::Readiness;
 use tokio::time::Instant;
 
 use crate::admission::{self, Admission};
 use crate::certs::live::LivePair;
 use crate::certs::throwaway::{self, Names};
-use crate::cli::output::{Done, Exit};
+use crate::cli::output::Done;
 use crate::cli::runtime::Runtime;
 use crate::cluster::namespace_lookup::{Fetch, NamespaceLookup};
 use crate::cluster::{Cluster, probe};
 use crate::controllers::certificates::follower::Following;
 use crate::controllers::certificates::secret::SecretRef;
 use crate::lifecycle::wall_clock;
-use crate::metrics::{self, Metrics};
-use crate::server::admin::{self, Admin, Exposition, Health, Scrape};
+use crate::metrics::Metrics;
+use crate::server::admin::Admin;
 use crate::server::args::{Limits, Placement};
 use crate::server::{Server, bind, descriptors};
 
@@ -80,20 +79,20 @@ impl Listeners {
         cluster: &Arc<Cluster>,
         fetch: Fetch,
     ) -> anyhow::Result<Ready> {
-        let metrics = Arc::clone(&runtime.metrics);
         let lookup = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
-        let admission = Admission::new(Arc::clone(cluster), lookup, Arc::clone(&metrics));
+        let metrics = Arc::clone(&runtime.metrics);
+        let admission = Admission::new(Arc::clone(cluster), lookup, metrics);
         let pair = match &self.certificates {
             Certificates::Files(files) => LivePair::new(files.pair.clone()),
             Certificates::Secret(_) => LivePair::default(),
         };
-        let scrape = scrape(Arc::clone(cluster), metrics, pair.clone());
-        let health = Health::new(runtime.checks.clone(), runtime.shutdown.clone());
-        let admin = admin::start(self.admin_listener, health, scrape);
+        let (viewed, served) = (Arc::clone(cluster), pair.clone());
+        let set = move |metrics: &_| measure(metrics, &viewed, &served);
+        let admin = runtime.answer_probes(self.admin_listener, set)?;
         let router = admission::router(Arc::new(admission));
         let check = runtime.checks.add("listener");
         Ok(Ready {
-            admin: admin.context("cannot serve probes")?,
+            admin,
             server: Server::new(self.listener, router, pair.clone(), self.limits, check)?,
             pair,
             certificates: self.certificates,
@@ -118,28 +117,17 @@ impl Ready {
 
     /// Serves until a signal tells it to stop and the drain ends.
     pub(super) async fn run(self, runtime: Runtime, cluster: Arc<Cluster>) -> Done {
-        let Runtime {
-            shutdown,
-            checks,
-            tasks,
-            metrics,
-            stop,
-        } = runtime;
         let following = Following {
             pair: self.pair,
-            metrics,
-            check: checks.add("certificate"),
+            metrics: Arc::clone(&runtime.metrics),
+            check: runtime.checks.add("certificate"),
         };
+        let (tasks, stop) = (&runtime.tasks, &runtime.stop);
         let follow = self.certificates.follow(following, stop.clone());
         tasks.spawn("certificates", follow);
-        tasks.spawn("probes", probe::run(cluster, stop));
-        tasks.spawn("https", self.server.run(shutdown.clone()));
-        let finished = tasks.finished().await;
-        tracing::info!(cause = shutdown.cause(), "stopped");
-        // Last, so that it answers probes while the rest drains.
-        drop(self.admin);
-        finished?;
-        Ok(Exit::Fine)
+        tasks.spawn("probes", probe::run(cluster, stop.clone()));
+        tasks.spawn("https", self.server.run(runtime.shutdown.clone()));
+        runtime.finish(self.admin).await
     }
 }
 
@@ -167,24 +155,21 @@ fn within_descriptors(mut limits: Limits) -> Limits {
     limits
 }
 
-fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
-    Arc::new(move || {
-        let pair = pair.current();
-        metrics.serving_cert_not_after(pair.map_or(0, |pair| pair.not_after().as_second()));
-        let store = cluster.read();
-        let states = store.states();
-        metrics.injectors(states.iter().map(|state| {
-            let is_usable = matches!(state.readiness, Readiness::Usable(_));
-            (state.injector.profile.name.as_str(), is_usable)
-        }));
-        for own in cluster.freshness().ages(Instant::now().into_std()) {
-            let kind = own.kind.plural();
-            metrics.followed(kind, own.age, own.is_current);
-            metrics.listed(kind, own.counts.lists, own.counts.unreadable);
-        }
-        Exposition {
-            content_type: metrics::CONTENT_TYPE,
-            body: metrics.encode(),
-        }
-    })
+/// Sets the metrics of what is there when they are read.
+fn measure(metrics: &Metrics, cluster: &Cluster, pair: &LivePair) {
+    let end = pair
+        .current()
+        .map_or(0, |pair| pair.not_after().as_second());
+    metrics.serving_cert_end.set(end);
+    let store = cluster.read();
+    let states = store.states();
+    metrics.injectors(states.iter().map(|state| {
+        let is_usable = matches!(state.readiness, Readiness::Usable(_));
+        (state.injector.profile.name.as_str(), is_usable)
+    }));
+    for own in cluster.freshness().ages(Instant::now().into_std()) {
+        let kind = own.kind.plural();
+        metrics.followed(kind, own.age, own.is_current);
+        metrics.listed(kind, own.counts.lists, own.counts.unreadable);
+    }
 }

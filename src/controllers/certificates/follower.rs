@@ -142,7 +142,7 @@ impl<'f> Follower<'f> {
                         secret = %place,
                         "refused, the last good pair stays in use: {why}"
                     );
-                    self.following.metrics.certificate_refused();
+                    self.following.metrics.certificate_refusals.inc();
                     self.refused = Some(content);
                 }
                 Err(format!("Secret {place} cannot be served with: {why}"))

@@ -27,6 +27,7 @@ use crate::certs::bundle::{self, Ca};
 use crate::certs::rotation::{self, Step};
 use crate::kube_api::CallError;
 use crate::kube_api::backoff::{Pauses, doubling, short_first};
+use crate::metrics::gauge_of;
 use meshgate_core::render;
 
 use super::Context;
@@ -148,7 +149,7 @@ impl Reconciler {
         }
         for (name, end) in own::ends(&observed) {
             let end = end.map_or(0, Timestamp::as_second);
-            self.context.metrics.certificate_not_after(name, end);
+            self.context.metrics.certificates.ends_at(name, end);
         }
         for seen in [&secrets.seen_ca, &secrets.seen_leaf].into_iter().flatten() {
             self.told.clock(seen.created(), now);
@@ -169,7 +170,7 @@ impl Reconciler {
         secrets.act(&step, own, now).await?;
         self.told.done(&step, secrets.place_of(&step));
         if status::is_repair(&step) {
-            self.context.metrics.certificate_repaired();
+            self.context.metrics.certificates.repairs.inc();
         }
         Ok(None)
     }
@@ -226,7 +227,8 @@ impl Reconciler {
     /// `None` for a public CA.
     fn publish(&self, trusted: Option<&[Ca]>) {
         let cas = trusted.map_or(0, <[Ca]>::len);
-        self.context.metrics.ca_bundle_certs(cas);
+        let bundle = &self.context.metrics.certificates.bundle;
+        bundle.set(gauge_of(cas));
         let trust = trusted.map_or(Trust::System, |cas| Trust::Bundle(bundle::pem(cas)));
         let is_news = self.context.trust.send_if_modified(|before| {
             let is_news = before.as_ref() != Some(&trust);

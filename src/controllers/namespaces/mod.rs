@@ -24,6 +24,7 @@ use super::Context;
 use crate::kube_api::backoff::doubling;
 use crate::kube_api::follow::{Failure, follow};
 use crate::kube_api::{CallError, MANAGER, call};
+use crate::metrics::gauge_of;
 
 use self::plan::{Extent, Labelling};
 
@@ -232,7 +233,7 @@ impl Labeller {
         let again = self.changes(metadata);
         if again.is_none() {
             self.written += 1;
-            self.context.metrics.namespace_labelled();
+            self.context.metrics.registration.namespaces_labelled.inc();
             tracing::debug!(namespace = name, "labels corrected");
         }
         let Some(todo) = self.todo.get_mut(name) else {
@@ -278,7 +279,8 @@ impl Labeller {
         let lacking = lacking.count();
         let is_news = |told: &mut usize| std::mem::replace(told, lacking) != lacking;
         if self.context.unlabelled.send_if_modified(is_news) {
-            self.context.metrics.namespaces_unlabelled(lacking);
+            let metrics = &self.context.metrics.registration;
+            metrics.namespaces_unlabelled.set(gauge_of(lacking));
         }
         let is_tried = self.in_flight.is_empty() && self.todo.values().all(Todo::is_tried);
         if !self.has_listed || !is_tried || *self.context.labelled.borrow() {
@@ -296,10 +298,7 @@ impl Labeller {
 
 async fn send(client: Client, name: String, changes: Labelling) -> Sent {
     let api: Api<Namespace> = Api::all(client);
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = PatchParams::apply(MANAGER);
     let patch = Patch::Merge(changes.patch());
     let what = || format!("cannot label namespace {name}");
     let sent = call(what, api.patch_metadata(&name, &params, &patch)).await;

@@ -9,6 +9,7 @@ use crate::kube_api::event::{self, Event};
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, MANAGER};
 use crate::lifecycle::wall_clock;
+use crate::metrics::gauge_of;
 use meshgate_core::render::CONFIGURATION;
 
 use super::observed::{Object, Observed};
@@ -37,9 +38,9 @@ impl Reporter {
 
     /// Reports a status. Returns when there is an Event to write, if nothing changes until then.
     pub(super) async fn report(&mut self, status: &Status, observed: &Observed) -> Option<Instant> {
-        let metrics = &self.context.metrics;
-        metrics.registration_armed(status.enforces);
-        metrics.registration_narrowed(status.narrowed.len());
+        let metrics = &self.context.metrics.registration;
+        metrics.armed.set(status.enforces.into());
+        metrics.narrowed.set(gauge_of(status.narrowed.len()));
         if let Some(line) = &status.line {
             self.tell(line);
             self.line = Some(line.clone());
@@ -100,7 +101,7 @@ impl Reporter {
             text: "withdrawn: meshgate's namespace is being deleted".to_owned(),
             grade: Grade::Wrong,
         });
-        self.context.metrics.registration_armed(false);
+        self.context.metrics.registration.armed.set(0);
     }
 
     /// Reports what dry runs have not proved.
@@ -130,7 +131,7 @@ impl Reporter {
         let others: BTreeSet<&str> = managers.filter(|name| *name != MANAGER).collect();
         let others = others.into_iter().collect::<Vec<_>>().join(", ");
         tracing::error!(object = %id, others, "another client keeps reverting meshgate's changes; backing off");
-        self.context.metrics.registration_contended();
+        self.context.metrics.registration.contended.inc();
     }
 
     /// Reports on which injectors enforcement is suspended. Returns when the first suspension ends.

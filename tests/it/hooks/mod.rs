@@ -43,7 +43,7 @@ impl Hooks {
     pub(crate) async fn start_unsynced(fetch: Fetch) -> Self {
         let cluster = Arc::new(Cluster::new(Store::new(presets())));
         let live = NamespaceLookup::new(fetch, LOOKUP_DEADLINE);
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let admission = Admission::new(Arc::clone(&cluster), live.clone(), Arc::clone(&metrics));
         let server = TestServer::start(admission::router(Arc::new(admission))).await;
         Self {

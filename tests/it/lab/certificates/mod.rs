@@ -84,7 +84,7 @@ struct Running {
 
 impl Control {
     async fn new(lab: &Lab, source: Source) -> Self {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let make = Self::context(&metrics, source, 443);
         let mut claim = Claim::always();
         let term = claim.held().await;
@@ -94,7 +94,7 @@ impl Control {
     }
 
     async fn start(lab: &Lab, source: Source, port: u16) -> Running {
-        let make = Self::context(&Arc::new(Metrics::new()), source, port);
+        let make = Self::context(&Arc::new(Metrics::default()), source, port);
         let stop = CancellationToken::new();
         let alone = Writer {
             client: lab.client().await.clone(),
