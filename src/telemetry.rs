@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -30,7 +30,7 @@ pub(crate) struct TelemetryArgs {
         global = true,
         value_parser = parse_filter
     )]
-    pub(crate) log_level: LogFilter,
+    pub(crate) log_level: Targets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -41,20 +41,11 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Levels by module.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LogFilter(Targets);
-
 /// These libraries repeat failures that meshgate logs itself. A filter that names them turns them on.
 const QUIET: &str = "kube_client=error,kube_runtime=error";
 
-/// Writes what is still to be written when it is dropped: to be kept until the end.
-#[must_use = "what was logged last is lost with it"]
-pub(crate) struct LogGuard {
-    _worker: WorkerGuard,
-}
-
-/// Sets up the log of this process, and has panics reported through it.
+/// Sets up the log of this process, and has panics reported through it. The guard writes what is
+/// still to be written when it is dropped: to be kept until the end.
 ///
 /// Text is coloured only on a terminal, and not when `NO_COLOR` is set. Lines are written by a
 /// thread of their own: a reader that is slow, gone or out of space costs lines, never an answer.
@@ -62,8 +53,8 @@ pub(crate) struct LogGuard {
 /// # Errors
 ///
 /// When it has been called before.
-pub(crate) fn init(args: &TelemetryArgs) -> Result<LogGuard, TryInitError> {
-    let LogFilter(filter) = args.log_level.clone();
+pub(crate) fn init(args: &TelemetryArgs) -> Result<WorkerGuard, TryInitError> {
+    let filter = args.log_level.clone();
     let terminal = io::stderr().is_terminal();
     let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
     let (writer, worker) = NonBlockingBuilder::default()
@@ -89,7 +80,7 @@ pub(crate) fn init(args: &TelemetryArgs) -> Result<LogGuard, TryInitError> {
             .try_init()?,
     }
     std::panic::set_hook(Box::new(log_panic));
-    Ok(LogGuard { _worker: worker })
+    Ok(worker)
 }
 
 /// An error with all that caused it, for a field of a log line: the JSON form shows the error's
@@ -120,7 +111,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     tracing::error!(at, "panic: {message}");
 }
 
-fn parse_filter(text: &str) -> Result<LogFilter, String> {
+fn parse_filter(text: &str) -> Result<Targets, String> {
     // A bare word that is no level would be taken for a module, and silence everything else.
     let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -133,8 +124,8 @@ fn parse_filter(text: &str) -> Result<LogFilter, String> {
             "found \"{word}\", expected one of {levels}, or MODULE=LEVEL"
         ));
     }
-    let filter: Result<Targets, _> = format!("{QUIET},{}", parts.join(",")).parse();
-    filter.map(LogFilter).map_err(|error| error.to_string())
+    let filter = format!("{QUIET},{}", parts.join(",")).parse();
+    filter.map_err(|error: ParseError| error.to_string())
 }
 
 #[cfg(test)]

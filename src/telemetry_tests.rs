@@ -19,7 +19,7 @@ fn text_on_a_terminal_json_otherwise_and_as_asked() {
     );
 }
 
-fn parse(filter: &str) -> Result<LogFilter, String> {
+fn parse(filter: &str) -> Result<Targets, String> {
     Program::try_parse_from(["x", "--log-level", filter])
         .map(|program| program.log.log_level)
         .map_err(|error| error.to_string())
@@ -28,7 +28,7 @@ fn parse(filter: &str) -> Result<LogFilter, String> {
 #[test]
 fn levels_are_told_apart_by_module_and_libraries_are_quiet_unless_named() {
     let is_logged = |filter: &str, target: &str, level| {
-        let LogFilter(targets) = parse(filter).unwrap();
+        let targets = parse(filter).unwrap();
         targets.would_enable(target, &level)
     };
     for (filter, target, level, expected) in [

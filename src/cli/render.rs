@@ -157,7 +157,11 @@ pub(super) fn run(form: &Form) -> Done {
         Form::Registration(args) | Form::Policy(args) => args,
         Form::Static(args) => &args.render,
     };
-    let given = sources::configuration_of(args.config.as_deref())?;
+    let given = args
+        .config
+        .as_deref()
+        .map(sources::configuration)
+        .transpose()?;
     let injectors = sources::or_presets(given)?;
     let settings = settings(args)?;
     let rendered = match form {

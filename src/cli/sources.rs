@@ -20,11 +20,6 @@ pub(super) fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> 
     Ok((name, injectors))
 }
 
-/// The same where the flag is optional.
-pub(super) fn configuration_of(path: Option<&Path>) -> anyhow::Result<Option<(String, Injectors)>> {
-    path.map(configuration).transpose()
-}
-
 /// The injectors of a configuration, else all presets.
 pub(super) fn or_presets(given: Option<(String, Injectors)>) -> anyhow::Result<Injectors> {
     match given {

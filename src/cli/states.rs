@@ -17,10 +17,11 @@ pub(super) struct InjectorState {
     pub(super) why: String,
 }
 
-impl From<&State<'_>> for InjectorState {
-    fn from(state: &State<'_>) -> Self {
-        let profile = &state.injector.profile;
-        let (word, why) = match &state.readiness {
+/// The states of all injectors.
+pub(super) fn of(store: &Store) -> Vec<InjectorState> {
+    let in_words = |one: &State<'_>| {
+        let profile = &one.injector.profile;
+        let (state, why) = match &one.readiness {
             Readiness::Usable(looked) => ("usable", message::state(profile, looked)),
             Readiness::NotUsable(looked) => ("not usable", message::state(profile, looked)),
             Readiness::NotInstalled | Readiness::NoInstance => (
@@ -28,17 +29,10 @@ impl From<&State<'_>> for InjectorState {
                 "no webhook configuration has an entry of it".to_owned(),
             ),
         };
-        Self {
-            name: name(state),
-            state: word,
-            why,
-        }
-    }
-}
-
-/// The states of all injectors.
-pub(super) fn of(store: &Store) -> Vec<InjectorState> {
-    store.states().iter().map(InjectorState::from).collect()
+        let name = name(one);
+        InjectorState { name, state, why }
+    };
+    store.states().iter().map(in_words).collect()
 }
 
 /// The injector's name, with the name of the instance behind it.

@@ -97,26 +97,27 @@ impl fmt::Display for WebhookUrl {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected https://HOST:PORT without a path, as the API server is to call it: {0}")]
-pub struct WebhookUrlError(&'static str);
-
 impl FromStr for WebhookUrl {
-    type Err = WebhookUrlError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, WebhookUrlError> {
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = |found: &str| {
+            format!(
+                "expected https://HOST:PORT without a path, as the API server is to call it: {found}"
+            )
+        };
         let rest = text.strip_prefix("https://");
-        let rest = rest.ok_or(WebhookUrlError("webhooks are called by https only"))?;
+        let rest = rest.ok_or_else(|| expected("webhooks are called by https only"))?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#', '@']) {
-            return Err(WebhookUrlError("found more than a host and a port"));
+            return Err(expected("found more than a host and a port"));
         }
         let parsed = authority.parse::<Authority>();
-        let parsed = parsed.map_err(|_| WebhookUrlError("found no host"))?;
+        let parsed = parsed.map_err(|_| expected("found no host"))?;
         let has_port = authority.len() > parsed.host().len();
         if parsed.host().is_empty() || has_port && parsed.port_u16().is_none_or(|port| port == 0) {
             let found = "found no host, or no port from 1 to 65535 behind the colon";
-            return Err(WebhookUrlError(found));
+            return Err(expected(found));
         }
         Ok(Self {
             url: format!("https://{authority}"),

@@ -10,7 +10,7 @@ use meshgate_core::break_glass::suspend::Suspended;
 
 use super::objects::Seen;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     /// `open`, `closed`, or `unchanged` where nothing could be opened.
@@ -38,11 +38,8 @@ impl Answer {
             until: note
                 .and_then(|note| note.until)
                 .map(|until| until.to_string()),
-            changed: Vec::new(),
-            off: Vec::new(),
-            only_for_others: Vec::new(),
-            still_asking: Vec::new(),
             problems: seen.problems.iter().map(ToString::to_string).collect(),
+            ..Self::default()
         }
     }
 

@@ -22,7 +22,11 @@ use super::listeners::{Listeners, Ready};
 
 /// Serves what the files in `path` describe until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
-    let given = sources::configuration_of(args.config.as_deref())?;
+    let given = args
+        .config
+        .as_deref()
+        .map(sources::configuration)
+        .transpose()?;
     let mut directory = ManifestDir::new(path, given, &args.install.namespace);
     let store = sources::open(&mut directory)?;
     block_on(serve(args, path, directory, store))

@@ -26,8 +26,6 @@ const MANAGER: &str = "meshgate-uninstall";
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
-/// Namespaces in one page.
-const PAGE: u32 = 500;
 /// Patches at a time.
 const AT_ONCE: usize = 8;
 /// Progress is logged this often.
@@ -125,22 +123,15 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
 /// Namespaces with labels of meshgate's that are not being deleted.
 async fn labelled(client: &Client) -> Result<BTreeMap<String, Value>, CallError> {
     let api: Api<Namespace> = Api::all(client.clone());
-    let mut params = ListParams::default().limit(PAGE);
-    let mut found = BTreeMap::new();
-    loop {
-        let what = || "cannot list namespaces".to_owned();
-        let page = call(what, api.list_metadata(&params)).await?;
-        for metadata in page.items.into_iter().map(|namespace| namespace.metadata) {
-            if metadata.deletion_timestamp.is_none() {
-                let patch = metadata.labels.as_ref().and_then(plan::unlabel);
-                found.extend(metadata.name.zip(patch));
-            }
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(found),
-        }
-    }
+    let what = || "cannot list namespaces".to_owned();
+    let list = call(what, api.list_metadata(&ListParams::default())).await?;
+    let all = list.into_iter().map(|namespace| namespace.metadata);
+    let lasting = all.filter(|metadata| metadata.deletion_timestamp.is_none());
+    let labelled = lasting.filter_map(|metadata| {
+        let patch = metadata.labels.as_ref().and_then(plan::unlabel)?;
+        Some((metadata.name?, patch))
+    });
+    Ok(labelled.collect())
 }
 
 /// What another tool has installed, by its label.
@@ -176,9 +167,10 @@ fn resource(kind: ResourceKind) -> ApiResource {
 /// Scales the Deployment [`CONTROL`] to zero.
 pub(super) async fn scale_down_control(client: &Client, namespace: &str) -> Result<(), CallError> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let params = PatchParams::apply(MANAGER);
     let patch = Patch::Merge(json!({"spec": {"replicas": 0}}));
     let what = || format!("cannot scale Deployment {namespace}/{CONTROL}");
-    call(what, deployments.patch_scale(CONTROL, &params(), &patch)).await?;
+    call(what, deployments.patch_scale(CONTROL, &params, &patch)).await?;
     Ok(())
 }
 
@@ -205,13 +197,6 @@ pub(super) async fn has_control_ended(
             return Ok(left.items.is_empty());
         }
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
     }
 }
 
@@ -299,7 +284,7 @@ pub(super) async fn unlabel(
 }
 
 async fn unlabel_one(api: &Api<Namespace>, name: &str, patch: &Value) -> Result<(), CallError> {
-    let (params, patch) = (params(), Patch::Merge(patch));
+    let (params, patch) = (PatchParams::apply(MANAGER), Patch::Merge(patch));
     let what = || format!("cannot take the labels off namespace {name}");
     gone_is_deleted(call(what, api.patch_metadata(name, &params, &patch)).await)
 }

@@ -76,15 +76,6 @@ pub(super) enum Unproved {
     Failed(String),
 }
 
-/// Why the answer to a dry run proves nothing, if so.
-fn unproved(subject: Subject, proof: &str, answer: Answer) -> Option<Unproved> {
-    match subject.is_proved(answer, proof) {
-        Ok(true) => None,
-        Ok(false) => Some(Unproved::NotYet(words(subject).what)),
-        Err(said) => Some(Unproved::Failed(said)),
-    }
-}
-
 /// The proofs of all subjects.
 #[derive(Debug, Default)]
 pub(super) struct Proofs([Proof; 3]);
@@ -207,14 +198,18 @@ impl Proof {
     /// Takes the answer to a dry run. True if that is the proof.
     pub(super) fn answered(&mut self, subject: Subject, answer: Answer, now: Instant) -> bool {
         let wanted = self.wanted.clone().unwrap_or_default();
-        let Some(why) = unproved(subject, &wanted, answer) else {
-            *self = Self {
-                proved: Some((wanted.clone(), now)),
-                wanted: Some(wanted),
-                is_written: true,
-                ..Self::default()
-            };
-            return true;
+        let why = match subject.is_proved(answer, &wanted) {
+            Ok(true) => {
+                *self = Self {
+                    proved: Some((wanted.clone(), now)),
+                    wanted: Some(wanted),
+                    is_written: true,
+                    ..Self::default()
+                };
+                return true;
+            }
+            Ok(false) => Unproved::NotYet(words(subject).what),
+            Err(said) => Unproved::Failed(said),
         };
         // That meshgate is not reached is told before the API server has had time.
         let is_urgent = subject == Subject::Reach && matches!(why, Unproved::Failed(_));
