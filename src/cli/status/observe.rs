@@ -5,13 +5,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod as PodObject, Secret};
 use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use meshgate_core::injector::Injectors;
 use meshgate_core::names::{CONFIGURATION, CONFIGURATION_LABEL, CONTROL, OWNER, PART_OF};
 use meshgate_core::render::webhooks::names_pod_entry;
@@ -21,6 +23,7 @@ use crate::certs::chain;
 use crate::cli::break_glass;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
+use crate::controllers::registration::observed::Object;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, call, event, served};
 use crate::lifecycle::wall_clock;
@@ -100,8 +103,8 @@ async fn registration(client: &Client) -> Known<Registration> {
             kube_api::ours(client, kind).await?
         };
         for object in objects {
-            let id = Id::new(kind, &object.name_any());
-            found.insert(id, serde_json::from_value(serde_json::to_value(object)?)?);
+            let object = Object::of(kind, object)?;
+            found.insert(object.id.clone(), object);
         }
     }
     Ok(found)
@@ -110,8 +113,8 @@ async fn registration(client: &Client) -> Known<Registration> {
 /// What `break-glass` can switch off, read with no more rights than `break-glass` needs.
 async fn breakable(client: &Client) -> Registration {
     let seen = break_glass::look(client).await.objects.into_iter();
-    let parsed = |(id, object)| Some((id, serde_json::from_value(object).ok()?));
-    seen.filter_map(parsed).collect()
+    let parsed = seen.filter_map(|(id, object)| Some((id, Object::parse(object).ok()?)));
+    parsed.collect()
 }
 
 /// How many pods of each component the Deployments want. Without the right to read them, `status`
@@ -179,10 +182,10 @@ fn trusted(registration: &Known<Registration>) -> Known<Ends> {
     let Some(gate) = objects.get(&Id::new(Kind::MutatingWebhooks, CONFIGURATION)) else {
         return Ok(Vec::new());
     };
-    let mut configs = gate.webhooks.iter().map(|entry| &entry.client_config);
+    let mut configs = gate.entries().iter().map(|entry| &entry.client_config);
     let bundle = configs.find_map(|config| config.ca_bundle.as_ref());
     let bundle = bundle.context("the API server uses its own CAs")?;
-    Ok(chain::ends(&bundle.0)?)
+    Ok(chain::ends(&STANDARD.decode(bundle)?)?)
 }
 
 async fn injectors(

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::{MatchCondition, WebhookClientConfig};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::cli::states::InjectorState;
+use crate::controllers::registration::observed::Object;
 use crate::kube_api::kind::Id;
 
 /// What was seen, or why it could not be seen.
@@ -39,43 +38,7 @@ pub(super) struct Observed {
 }
 
 /// The objects by which the API server knows of meshgate.
-pub(super) type Registration = BTreeMap<Id, Registered>;
-
-/// What `status` reads of one of them.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Registered {
-    pub(super) metadata: ObjectMeta,
-    /// Of a webhook configuration.
-    #[serde(default)]
-    pub(super) webhooks: Vec<Entry>,
-    #[serde(default)]
-    pub(super) spec: Spec,
-}
-
-/// An entry of a webhook configuration.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) client_config: WebhookClientConfig,
-    pub(super) failure_policy: Option<String>,
-    #[serde(default)]
-    pub(super) match_conditions: Vec<MatchCondition>,
-}
-
-/// Of the binding of a validating policy.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Spec {
-    pub(super) validation_actions: Vec<String>,
-}
-
-impl Registered {
-    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
-        let annotations = self.metadata.annotations.as_ref()?;
-        annotations.get(key).map(String::as_str)
-    }
-}
+pub(super) type Registration = BTreeMap<Id, Object>;
 
 /// A pod of meshgate.
 #[derive(Debug, Clone, Serialize)]

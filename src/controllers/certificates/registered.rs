@@ -11,7 +11,7 @@ use crate::certs::bundle;
 use crate::certs::rotation::Registered;
 use crate::controllers::trust::has_same_address;
 use crate::kube_api::kind::{Id, Kind};
-use crate::kube_api::{CallError, call, objects};
+use crate::kube_api::{self, CallError};
 use meshgate_core::names::ENTRIES;
 use meshgate_core::render::{CONFIGURATION, MIRROR};
 
@@ -46,9 +46,7 @@ impl Watch {
             (Kind::ValidatingWebhooks, CONFIGURATION),
             (Kind::MutatingWebhooks, MIRROR),
         ] {
-            let id = Id::new(kind, name);
-            let api = objects(client, kind);
-            let found = call(|| format!("cannot read {id}"), api.get_opt(name)).await?;
+            let found = kube_api::read(client, &Id::new(kind, name)).await?;
             let Some(found) = found else { continue };
             let metadata = &found.metadata;
             let (uid, generation) = (&metadata.uid, metadata.generation);

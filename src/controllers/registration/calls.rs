@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
 use crate::kube_api::kind::{Id, Kind};
@@ -11,7 +11,7 @@ use crate::kube_api::{
     self, CallError, MANAGER, as_seen, by_meshgate, call, gone_is_deleted, objects,
 };
 use crate::lifecycle::wall_clock;
-use meshgate_core::render::{OURS, OWNER};
+use meshgate_core::render::OWNER;
 
 use super::observed::{Fleet, InstallNamespace, Object, SERVING};
 use super::plan::Action;
@@ -27,43 +27,29 @@ pub(super) async fn objects_of(
     wanted: impl Iterator<Item = Id>,
 ) -> Result<BTreeMap<Id, Object>, CallError> {
     let mut found = BTreeMap::new();
-    let labelled = ListParams::default().labels(OURS);
+    let parsed = |kind: Kind, object| {
+        Object::of(kind, object).map_err(|error| CallError::Call {
+            what: format!("cannot read an object of kind {}", kind.as_str()),
+            answer: Box::new(kube::Error::SerdeError(error)),
+        })
+    };
     // Other roles may carry the label: only the owner is ours to write.
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
-        let what = || format!("cannot list objects of kind {}", kind.as_str());
-        let list = async {
-            let list = objects(client, *kind).list(&labelled).await?;
-            let parsed = list.into_iter().map(|object| parsed(*kind, object));
-            parsed.collect::<Result<Vec<_>, _>>()
-        };
-        let ours = call(what, list).await?.into_iter();
-        let ours = ours.filter(|object| object.id.is_ours());
-        found.extend(ours.map(|object| (object.id.clone(), object)));
+        for object in kube_api::ours(client, *kind).await? {
+            let object = parsed(*kind, object)?;
+            found.insert(object.id.clone(), object);
+        }
     }
+    found.retain(|id, _| id.is_ours());
     for id in wanted.chain([Id::new(Kind::ClusterRole, OWNER)]) {
         if !served.contains(&id.kind) || found.contains_key(&id) {
             continue;
         }
-        let object = async {
-            let object = objects(client, id.kind).get_opt(&id.name).await?;
-            object.map(|object| parsed(id.kind, object)).transpose()
-        };
-        if let Some(object) = call(|| format!("cannot read {id}"), object).await? {
-            found.insert(id, object);
+        if let Some(object) = kube_api::read(client, &id).await? {
+            found.insert(id.clone(), parsed(id.kind, object)?);
         }
     }
     Ok(found)
-}
-
-fn parsed(kind: Kind, object: DynamicObject) -> Result<Object, kube::Error> {
-    let parse = || {
-        let mut value = serde_json::to_value(object)?;
-        // Items of a list do not say what they are.
-        value["apiVersion"] = kind.api_version().into();
-        value["kind"] = kind.as_str().into();
-        Object::parse(value)
-    };
-    parse().map_err(kube::Error::SerdeError)
 }
 
 /// Reads the state of meshgate's own namespace, and its UID if it exists.

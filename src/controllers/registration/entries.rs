@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
-use meshgate_core::break_glass;
 use meshgate_core::names::ENTRIES;
 use meshgate_core::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
@@ -104,7 +103,7 @@ pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
     let live = live.filter(|live| !is_of_another(live, wanted));
     let is_armed = |entry: &Entry| {
         let live = live.and_then(|live| live.entry(&entry.name));
-        live.is_some_and(|live| live.fails_closed() && !break_glass::is_off(&json!(live)))
+        live.is_some_and(Entry::is_armed)
     };
     let to_arm = wanted.entries().iter().filter(|entry| arms(entry));
     to_arm.fold((0, 0), |(armed, all), entry| {

@@ -15,7 +15,7 @@ mod calls;
 mod entries;
 mod foreign_conditions;
 mod leave;
-mod observed;
+pub(crate) mod observed;
 mod plan;
 mod proof;
 mod report;

@@ -9,12 +9,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
+use kube::api::DynamicObject;
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::kube_api::kind::{Id, Kind};
-use meshgate_core::break_glass::{self, Note};
+use meshgate_core::break_glass::{self, CONDITION, Note};
 use meshgate_core::names::CONFIGURATION_LABEL;
 use meshgate_core::render::OWNER;
 
@@ -24,18 +25,18 @@ const ARGO: &str = "argocd.argoproj.io/tracking-id";
 
 /// An object of the registration, as it is in the cluster or as it is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Object {
+pub(crate) struct Object {
     #[serde(skip)]
-    pub(super) id: Id,
+    pub(crate) id: Id,
     /// The break-glass annotation, if it suspends enforcement.
     #[serde(skip)]
-    pub(super) note: Option<Note>,
-    pub(super) metadata: ObjectMeta,
+    pub(crate) note: Option<Note>,
+    pub(crate) metadata: ObjectMeta,
     /// `None` for all kinds but webhook configurations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) webhooks: Option<Vec<Entry>>,
+    pub(crate) webhooks: Option<Vec<Entry>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) spec: Option<Spec>,
+    pub(crate) spec: Option<Spec>,
     /// `apiVersion`, `kind`, and the `rules` of a role.
     #[serde(flatten)]
     rest: Map<String, Value>,
@@ -44,28 +45,28 @@ pub(super) struct Object {
 /// An entry of a webhook configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
-    pub(super) name: String,
+pub(crate) struct Entry {
+    pub(crate) name: String,
     #[serde(default)]
-    pub(super) client_config: ClientConfig,
+    pub(crate) client_config: ClientConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failure_policy: Option<String>,
+    pub(crate) failure_policy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) timeout_seconds: Option<u32>,
+    pub(crate) timeout_seconds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) namespace_selector: Option<LabelSelector>,
+    pub(crate) namespace_selector: Option<LabelSelector>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) match_conditions: Option<Vec<MatchCondition>>,
+    pub(crate) match_conditions: Option<Vec<MatchCondition>>,
     #[serde(flatten)]
-    pub(super) rest: Map<String, Value>,
+    pub(crate) rest: Map<String, Value>,
 }
 
 /// How the API server calls an entry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ClientConfig {
+pub(crate) struct ClientConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ca_bundle: Option<String>,
+    pub(crate) ca_bundle: Option<String>,
     /// The Service or the URL.
     #[serde(flatten)]
     address: Map<String, Value>,
@@ -74,17 +75,31 @@ pub(super) struct ClientConfig {
 /// The spec of a policy or a binding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) match_conditions: Option<Vec<MatchCondition>>,
+    pub(crate) match_conditions: Option<Vec<MatchCondition>>,
+    /// Of the binding of a validating policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) validation_actions: Vec<String>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
 impl Object {
+    /// An item of a list, which does not say what it is.
+    ///
+    /// # Errors
+    /// As those of [`Object::parse`].
+    pub(crate) fn of(kind: Kind, object: DynamicObject) -> Result<Self, serde_json::Error> {
+        let mut value = serde_json::to_value(object)?;
+        value["apiVersion"] = kind.api_version().into();
+        value["kind"] = kind.as_str().into();
+        Self::parse(value)
+    }
+
     /// # Errors
     /// It is of no kind that meshgate writes, has no name, or not the shape of its kind.
-    pub(super) fn parse(object: Value) -> Result<Self, serde_json::Error> {
+    pub(crate) fn parse(object: Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Fields {
             metadata: ObjectMeta,
@@ -112,13 +127,13 @@ impl Object {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
     }
 
     /// Sets an annotation, or removes it.
-    pub(super) fn annotate(&mut self, key: &str, text: Option<String>) {
+    pub(crate) fn annotate(&mut self, key: &str, text: Option<String>) {
         let annotations = self.metadata.annotations.get_or_insert_default();
         match text {
             Some(text) => drop(annotations.insert(key.to_owned(), text)),
@@ -127,31 +142,37 @@ impl Object {
     }
 
     /// Empty for all kinds but webhook configurations.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         self.webhooks.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         self.webhooks.as_deref_mut().unwrap_or_default()
     }
 
-    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.name == name)
     }
 }
 
 impl Entry {
-    pub(super) fn fails_closed(&self) -> bool {
+    pub(crate) fn fails_closed(&self) -> bool {
         self.failure_policy.as_deref() == Some(FAIL)
     }
 
-    pub(super) fn terms(&self) -> &[LabelSelectorRequirement] {
+    /// Whether it fails closed, and no administrator has suspended it.
+    pub(crate) fn is_armed(&self) -> bool {
+        let mut conditions = self.match_conditions.iter().flatten();
+        self.fails_closed() && !conditions.any(|one| one.name == CONDITION)
+    }
+
+    pub(crate) fn terms(&self) -> &[LabelSelectorRequirement] {
         let selector = self.namespace_selector.as_ref();
         let terms = selector.and_then(|selector| selector.match_expressions.as_deref());
         terms.unwrap_or_default()
     }
 
-    pub(super) fn labels(&self) -> Option<&BTreeMap<String, String>> {
+    pub(crate) fn labels(&self) -> Option<&BTreeMap<String, String>> {
         self.namespace_selector.as_ref()?.match_labels.as_ref()
     }
 }

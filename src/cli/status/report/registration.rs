@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshgate_core::break_glass::{CONDITION, Note};
-use meshgate_core::names::{ASKED_FOR, BREAK_GLASS, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES};
+use meshgate_core::break_glass::Note;
+use meshgate_core::names::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES};
 use meshgate_core::render::webhooks::enforces;
 
+use crate::controllers::registration::observed::{Entry, Object};
 use crate::kube_api::kind::{Id, Kind};
 
-use super::super::observed::{Entry, Observed, Registered, Registration};
+use super::super::observed::{Observed, Registration};
 use super::{Grade, Row, row, span, time};
 
 const PART: &str = "registration";
@@ -18,7 +19,7 @@ pub(super) fn suspensions(seen: &Observed) -> Vec<Row> {
     let objects = seen.registration.as_ref().unwrap_or(&seen.breakable);
     let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
     for (id, object) in objects {
-        let Some(note) = object.annotation(BREAK_GLASS).and_then(Note::parse) else {
+        let Some(note) = object.note.clone() else {
             continue;
         };
         match notes.iter_mut().find(|(own, _)| *own == note) {
@@ -81,10 +82,10 @@ pub(super) fn registration(objects: &Registration, seen: &Observed) -> Vec<Row> 
 
 /// The objects that refuse pods.
 struct Enforcers<'o> {
-    gate: Option<&'o Registered>,
-    check: Option<&'o Registered>,
+    gate: Option<&'o Object>,
+    check: Option<&'o Object>,
     /// The bindings of the policies that are checks.
-    bindings: Vec<&'o Registered>,
+    bindings: Vec<&'o Object>,
 }
 
 impl<'o> Enforcers<'o> {
@@ -115,10 +116,10 @@ impl<'o> Enforcers<'o> {
     /// Whether all of them refuse pods that require an injector.
     fn armed(&self) -> Row {
         let all = self.bindings.len();
-        let actions = self.bindings.iter().map(|one| &one.spec.validation_actions);
-        let denying = actions
-            .filter(|actions| actions.iter().any(|action| action == "Deny"))
-            .count();
+        let specs = self.bindings.iter().filter_map(|one| one.spec.as_ref());
+        let denies = |action: &String| action == "Deny";
+        let denying = specs.filter(|spec| spec.validation_actions.iter().any(denies));
+        let denying = denying.count();
         let policies = format!("{denying} of {all} policies refuse");
         if all > 0 && denying == all {
             return row("armed", Grade::Good, policies);
@@ -128,9 +129,9 @@ impl<'o> Enforcers<'o> {
             return row("armed", Grade::Finding, text);
         }
         let configurations = [self.gate, self.check].into_iter().flatten();
-        let entries = configurations.flat_map(|one| &one.webhooks);
+        let entries = configurations.flat_map(Object::entries);
         let entries: Vec<&Entry> = entries.filter(|entry| enforces(&entry.name)).collect();
-        let armed = entries.iter().filter(|entry| is_armed(entry)).count();
+        let armed = entries.iter().filter(|entry| entry.is_armed()).count();
         let webhooks = format!("{armed} of {} entries armed", entries.len());
         if armed < entries.len() {
             let open = "pods that require an injector may start without it";
@@ -145,16 +146,8 @@ impl<'o> Enforcers<'o> {
     }
 }
 
-fn is_armed(entry: &Entry) -> bool {
-    let is_off = entry
-        .match_conditions
-        .iter()
-        .any(|one| one.name == CONDITION);
-    entry.failure_policy.as_deref() == Some("Fail") && !is_off
-}
-
 /// A finding if no entry asks about some configured injector: another configuration is in force.
-fn unasked(seen: &Observed, gate: &Registered) -> Option<Row> {
+fn unasked(seen: &Observed, gate: &Object) -> Option<Row> {
     let asked_for = gate.annotation(ASKED_FOR)?;
     let asked_for: BTreeMap<String, Vec<String>> = serde_json::from_str(asked_for).ok()?;
     let asked_for: BTreeSet<&str> = asked_for.values().flatten().map(String::as_str).collect();

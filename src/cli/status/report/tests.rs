@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::super::observed::{Leader, Pod, Refusal, Registration, Said};
 use super::*;
 use crate::cli::states::InjectorState;
+use crate::controllers::registration::observed::Object;
 use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::injector::Injectors;
 use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, Settings};
@@ -31,13 +32,10 @@ fn rendered(enforcement: Enforcement) -> Vec<Value> {
 }
 
 fn parsed(objects: Vec<Value>) -> Registration {
-    let parse = |object| {
-        (
-            Id::of(&object).unwrap(),
-            serde_json::from_value(object).unwrap(),
-        )
-    };
-    objects.into_iter().map(parse).collect()
+    let parsed = objects
+        .into_iter()
+        .map(|object| Object::parse(object).unwrap());
+    parsed.map(|object| (object.id.clone(), object)).collect()
 }
 
 fn registered(enforcement: Enforcement) -> Registration {
@@ -153,7 +151,7 @@ fn each_thing_that_is_wrong_is_one_finding() {
             let objects = seen.registration.as_mut().unwrap();
             let check = Id::new(Kind::ValidatingWebhooks, render::CONFIGURATION);
             let check = objects.get_mut(&check).unwrap();
-            check.webhooks[0].failure_policy = Some("Ignore".to_owned());
+            check.webhooks.as_mut().unwrap()[0].failure_policy = Some("Ignore".to_owned());
         }),
         ("nothing guards it", |seen| {
             remove(seen, |id| id.name == render::GUARD)
