@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! From the leaves up: [`names`], [`text`] and [`yaml`]; [`injector`] and [`config`], which reads it;
+//! From the leaves up: [`names`], [`text`], [`list`] and [`yaml`]; [`injector`] and [`config`], which reads it;
 //! [`view`] and [`readiness`], the facts about a pod and about an injector; [`decision`] with its
 //! sentences in [`message`]; [`render`], the same rules for the API server to evaluate.
 #![warn(missing_docs)]
@@ -42,6 +42,7 @@ mod condition;
 pub mod config;
 pub mod decision;
 pub mod injector;
+pub mod list;
 pub mod message;
 pub mod names;
 pub mod readiness;

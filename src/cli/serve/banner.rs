@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use meshgate_core::injector::ALWAYS_EXCLUDED;
 use meshgate_core::injector::profile::{Mode, ServiceName};
+use meshgate_core::list::listed;
 use meshgate_core::readiness::{Looked, Readiness};
 
 use crate::certs::throwaway::{Origin, Prepared};
@@ -87,7 +88,7 @@ pub(super) fn injectors(store: &Store, origin: &str) -> String {
         };
         format!("{}{mode}", profile.name)
     });
-    format!("{} ({origin})", names.collect::<Vec<_>>().join(", "))
+    format!("{} ({origin})", listed(names))
 }
 
 /// How many objects of each kind there are.
@@ -105,7 +106,7 @@ pub(super) fn counts(store: &Store) -> String {
 pub(super) fn excluded(store: &Store) -> String {
     let always = ALWAYS_EXCLUDED.iter().copied();
     let more = store.injectors().excluded().iter().map(String::as_str);
-    always.chain(more).collect::<Vec<_>>().join(", ")
+    listed(always.chain(more))
 }
 
 /// What looks wrong, or makes meshgate look away.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt;
+use meshgate_core::list::listed;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::output::{self, Done, plural};
@@ -165,12 +166,11 @@ fn read(directory: &ManifestDir, store: &Store) -> String {
     let files = plural(directory.files().count(), "file");
     let counts = banner::counts(store);
     let ignored = directory.ignored();
-    let kinds = ignored.iter().map(|(kind, count)| plural(*count, kind));
-    let kinds: Vec<String> = kinds.collect();
-    if kinds.is_empty() {
+    if ignored.is_empty() {
         return format!("{files}: {counts}");
     }
-    format!("{files}: {counts}; not looked at: {}", kinds.join(", "))
+    let kinds = ignored.iter().map(|(kind, count)| plural(*count, kind));
+    format!("{files}: {counts}; not looked at: {}", listed(kinds))
 }
 
 fn injectors(directory: &ManifestDir, store: &Store) -> String {

@@ -160,24 +160,21 @@ impl<'f> Follower<'f> {
             Err(error) => (Swap::Unverified, format!(" ({error})")),
         };
         let (subject, until) = (pair.subject().to_owned(), pair.not_after());
-        match swap {
+        let why = match swap {
             Swap::Now => {
                 tracing::info!(secret = %self.place, subject, %until, "serving with a new certificate");
                 self.following.pair.swap(pair);
                 self.quiet();
-                RESYNC
+                return RESYNC;
             }
-            Swap::Settle => {
-                self.wait(format!(
-                    "the one until {until} waits for API servers' caches"
-                ));
-                self.patience()
-            }
+            Swap::Settle => " for API servers' caches".to_owned(),
             Swap::Unverified => {
-                self.wait(format!("the one until {until} waits: the registered caBundle does not verify it{problem}"));
-                self.patience()
+                format!(": the registered caBundle does not verify it{problem}")
             }
-        }
+        };
+        self.wait(format!("the one until {until} waits{why}"));
+        self.waits = self.waits.saturating_add(1);
+        if self.waits > LONG { AGAIN } else { IMPATIENT }
     }
 
     fn swap(&self, new: &ServingPair, registered: &Registered) -> Swap {
@@ -210,12 +207,6 @@ impl<'f> Follower<'f> {
         } else {
             Serving::Ending
         }
-    }
-
-    /// The pause until the next look at what is registered.
-    fn patience(&mut self) -> Duration {
-        self.waits = self.waits.saturating_add(1);
-        if self.waits > LONG { AGAIN } else { IMPATIENT }
     }
 
     fn quiet(&mut self) {

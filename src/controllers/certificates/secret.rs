@@ -42,11 +42,6 @@ impl Seen {
     fn is_immutable(&self) -> bool {
         self.object.immutable == Some(true)
     }
-
-    fn has_owner(&self, owner: &OwnerReference) -> bool {
-        let owners = self.object.metadata.owner_references.as_deref();
-        owners.unwrap_or_default().contains(owner)
-    }
 }
 
 impl std::fmt::Display for SecretRef {
@@ -123,7 +118,8 @@ impl SecretRef {
         let Some(owner) = owner::reference(&self.client).await? else {
             return Ok(false);
         };
-        if seen.has_owner(&owner) || seen.is_immutable() {
+        let mut owners = seen.object.metadata.owner_references.iter().flatten();
+        if owners.any(|one| *one == owner) || seen.is_immutable() {
             return Ok(false);
         }
         self.write(Some(seen), &seen.content).await?;

@@ -15,7 +15,7 @@ use meshgate_core::render::CONFIGURATION;
 use super::observed::{Object, Observed};
 use super::plan::Hold;
 use super::proof::{self, Subject, Unproved};
-use super::status::{EventThrottle, Grade, Line, News, Status};
+use super::status::{EventThrottle, Grade, Line, Status};
 
 pub(super) struct Reporter {
     context: Arc<Context>,
@@ -47,15 +47,7 @@ impl Reporter {
         }
         let line = self.line.as_ref()?;
         let now = Instant::now();
-        if let Some(news) = self.throttle.news(line, now) {
-            let event = Event {
-                reason: match news {
-                    News::Wrong => event::NOT_AS_WANTED,
-                    News::Right => event::AS_WANTED,
-                },
-                message: line.text.clone(),
-                is_warning: news == News::Wrong,
-            };
+        if let Some(event) = self.throttle.news(line, now) {
             let gate = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
             let live = observed.objects.get(&gate);
             self.event(&gate, live, &event).await;

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::kube_api::event::{AS_WANTED, Event, NOT_AS_WANTED};
+use meshgate_core::list::listed;
 use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
 use super::entries;
@@ -170,11 +172,6 @@ impl Facts<'_> {
     }
 }
 
-fn listed(items: &[impl ToString]) -> String {
-    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-    items.join(", ")
-}
-
 /// Where the API server is to call meshgate.
 pub(super) fn url(settings: &Settings) -> String {
     match &settings.client {
@@ -201,19 +198,17 @@ pub(super) struct EventThrottle {
     told: Option<(String, Instant)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
-    Wrong,
-    /// It was told to be wrong, and is so no longer.
-    Right,
-}
-
 impl EventThrottle {
-    /// Whether the state is to be told.
-    pub(super) fn news(&mut self, line: &Line, now: Instant) -> Option<News> {
+    /// The Event to write, if one is due: of what is wrong, or was told to be and is so no longer.
+    pub(super) fn news(&mut self, line: &Line, now: Instant) -> Option<Event> {
+        let about = |reason, is_warning| Event {
+            reason,
+            message: line.text.clone(),
+            is_warning,
+        };
         if line.grade == Grade::Fine {
             self.wrong_since = None;
-            return self.told.take().map(|_| News::Right);
+            return self.told.take().map(|_| about(AS_WANTED, false));
         }
         let since = *self.wrong_since.get_or_insert(now);
         if now.duration_since(since) < PATIENCE {
@@ -226,7 +221,7 @@ impl EventThrottle {
             }
         }
         self.told = Some((line.text.clone(), now));
-        Some(News::Wrong)
+        Some(about(NOT_AS_WANTED, true))
     }
 
     /// When there is news, if nothing changes until then.

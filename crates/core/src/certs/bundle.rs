@@ -9,6 +9,8 @@ use jiff::Timestamp;
 
 use super::chain::{self, Certificate, ChainError};
 
+pub use crate::list::distinct;
+
 /// A CA that callers trust. Equal if the certificates are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ca {
@@ -58,17 +60,6 @@ impl fmt::Debug for Ca {
 /// As for [`chain::read`].
 pub fn read(pem: &[u8]) -> Result<Vec<Ca>, ChainError> {
     Ok(distinct(chain::read(pem)?.into_iter().map(Ca::from)))
-}
-
-/// These CAs in order, each once.
-pub fn distinct(cas: impl IntoIterator<Item = Ca>) -> Vec<Ca> {
-    let mut all: Vec<Ca> = Vec::new();
-    for ca in cas {
-        if !all.contains(&ca) {
-            all.push(ca);
-        }
-    }
-    all
 }
 
 /// The PEM text of these CAs.

@@ -4,6 +4,7 @@ use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Place, Test};
 
 use super::{Container, Expr, KeyTest};
+use crate::list::listed;
 use crate::names::ALTERNATIVE;
 
 /// The names that an expression may use.
@@ -215,8 +216,7 @@ fn not_one_of(value: &str, list: &[String]) -> (String, Binding) {
 
 /// A list of texts.
 pub(crate) fn texts(list: &[String]) -> String {
-    let texts: Vec<String> = list.iter().map(|one| text(one)).collect();
-    format!("[{}]", texts.join(", "))
+    format!("[{}]", listed(list.iter().map(|one| text(one))))
 }
 
 /// A text literal. All but printable ASCII is escaped, so that no value can end the literal or hide in

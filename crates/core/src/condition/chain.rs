@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::injector::coverage::Sample;
 use crate::injector::rule::{Key, Place, Rule, Test};
+use crate::list::distinct;
 
 use super::{Expr, KeyTest};
 
@@ -154,12 +155,7 @@ impl Choice {
     /// By trying values. `None` if there are too many, or texts that differ by case alone matter
     /// in one rule and not in another.
     fn exact(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Option<Expr> {
-        let mut order: Vec<&Key> = Vec::new();
-        for test in self.tests() {
-            if !order.contains(&&test.key) {
-                order.push(&test.key);
-            }
-        }
+        let order = distinct(self.tests().map(|test| &test.key));
         let folding = self.tests().filter(|test| test.test.fold);
         let folded: BTreeSet<&Key> = folding.map(|test| &test.key).collect();
         let has_case = |value: &String| value.bytes().any(|byte| byte.is_ascii_alphabetic());

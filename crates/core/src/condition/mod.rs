@@ -4,8 +4,11 @@
 pub(crate) mod cel;
 pub(crate) mod chain;
 
+use std::collections::BTreeSet;
+
 use crate::injector::profile::ContainerName;
 use crate::injector::rule::{Key, Term, Test};
+use crate::list::distinct;
 
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +63,9 @@ impl Expr {
                 | Self::All(_)
                 | Self::Any(_)) => vec![other],
             };
-            for one in inner {
-                if !list.contains(&one) {
-                    list.push(one);
-                }
-            }
+            list.extend(inner);
         }
+        let mut list = distinct(list);
         match list.pop() {
             None => return Self::Const(neutral),
             Some(only) if list.is_empty() => return only,
@@ -95,14 +95,11 @@ impl Expr {
 
     /// The namespace has one of these names.
     pub(crate) fn namespace<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
-        let mut names: Vec<String> = names.into_iter().map(N::into).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names: BTreeSet<String> = names.into_iter().map(N::into).collect();
         if names.is_empty() {
-            Self::FALSE
-        } else {
-            Self::Namespace(names)
+            return Self::FALSE;
         }
+        Self::Namespace(names.into_iter().collect())
     }
 
     /// The pod holds a sidecar of this name, plain or native, with none of these images.

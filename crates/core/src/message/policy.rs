@@ -9,6 +9,7 @@ use crate::condition::cel::{self, Scope, text};
 use crate::injector::Injector;
 use crate::injector::profile::{ContainerName, InjectedSet, Profile};
 use crate::injector::rule::{Place, Rule, Term};
+use crate::list::distinct;
 
 use super::clause;
 
@@ -220,13 +221,7 @@ fn problem(sets: &[Set<'_>]) -> String {
     let last = always.first().map(|one| one.missing());
     choices.push(last.unwrap_or_else(|| text(clause::NO_SET)));
     // Sets that differ by their init containers alone have the same flaws otherwise.
-    let mut distinct: Vec<String> = Vec::new();
-    for choice in choices {
-        if !distinct.contains(&choice) {
-            distinct.push(choice);
-        }
-    }
-    distinct.join(" :\n")
+    distinct(choices).join(" :\n")
 }
 
 /// A set of containers that a pod may hold, and the injector's name.

@@ -1,6 +1,6 @@
 //! Where an injector is: its webhook entries in the cluster, and the Service behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::injector::profile::{DEFAULT_INSTANCE, Instances, Profile, ServiceName};
 
@@ -94,10 +94,8 @@ pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> In
 pub fn instances<'k>(instances: &Instances, known: Known<'k>) -> Vec<&'k str> {
     let configurations = known.into_iter().flat_map(BTreeMap::values);
     let carried = configurations.filter_map(|c| carried(instances, c));
-    let mut names: Vec<&str> = carried.map(|(_, instance)| instance).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let names: BTreeSet<&str> = carried.map(|(_, instance)| instance).collect();
+    names.into_iter().collect()
 }
 
 /// The label under which a configuration carries an instance, and the instance: the first of the

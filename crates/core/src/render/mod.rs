@@ -26,6 +26,7 @@ pub mod proof;
 pub mod static_manifests;
 pub mod webhooks;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -191,16 +192,11 @@ pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
 
 /// Namespaces that are never looked at, sorted.
 fn excluded<'s>(injectors: &'s Injectors, settings: &'s Settings) -> Vec<&'s str> {
-    let own = std::iter::once(settings.namespace.as_str());
+    let own = [settings.namespace.as_str()];
     let configured = injectors.excluded().iter().map(String::as_str);
-    let mut names: Vec<&str> = ALWAYS_EXCLUDED
-        .into_iter()
-        .chain(own)
-        .chain(configured)
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let all = ALWAYS_EXCLUDED.into_iter().chain(own).chain(configured);
+    let names: BTreeSet<&str> = all.collect();
+    names.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use crate::condition::{Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
 use crate::injector::rule::{Key, Outcome, Place, Rule};
+use crate::list::distinct;
 
 use super::mirror;
 
@@ -56,12 +57,7 @@ pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     let terms = rules.flat_map(|rule| &rule.when);
     for term in terms.filter(|term| term.key.place == Place::NamespaceLabel) {
         let values = domain.entry(term.key.name.clone()).or_default();
-        for value in &term.test.values {
-            let value = Some(value.clone());
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
+        values.extend(term.test.values.iter().cloned().map(Some));
     }
     for injector in injectors.iter().filter(|one| mirror::is_needed(one)) {
         domain.entry(mirror::label(injector)).or_default();
@@ -69,7 +65,8 @@ pub(super) fn domain(injectors: &[&Injector]) -> Domain {
     for values in domain.values_mut() {
         // A value that is longer than all others is none of them.
         let longest = values.iter().flatten().map(String::len).max().unwrap_or(0);
-        values.splice(..0, [None, Some("-".repeat(longest + 1))]);
+        let other = Some("-".repeat(longest + 1));
+        *values = distinct([None, other].into_iter().chain(values.drain(..)));
     }
     domain
 }
@@ -97,12 +94,8 @@ impl<'r> Rules<'r> {
     pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str], most_tried: usize) -> Self {
         let rules = || injector.active_rules();
         let requires = |rule: &Rule| rule.then != Outcome::NotRequired;
-        let mut labels: Vec<&Key> = Vec::new();
-        for term in rules().flat_map(|rule| &rule.when) {
-            if term.key.place == Place::NamespaceLabel && !labels.contains(&&term.key) {
-                labels.push(&term.key);
-            }
-        }
+        let keys = rules().flat_map(|rule| rule.when.iter().map(|term| &term.key));
+        let labels = distinct(keys.filter(|key| key.place == Place::NamespaceLabel));
         let mirror = mirror::is_needed(injector).then(|| Key {
             place: Place::NamespaceLabel,
             name: mirror::label(injector),

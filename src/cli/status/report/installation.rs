@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use meshgate_core::list::listed;
 
 use crate::cli::output::plural;
 use crate::cli::states::InjectorState;
@@ -35,7 +36,7 @@ fn differing(pods: &[Pod]) -> Option<String> {
         return None;
     }
     let ending = serving().filter(|pod| pod.ending).count();
-    let hashes = hashes.into_iter().collect::<Vec<_>>().join(", ");
+    let hashes = listed(hashes);
     let differ = if ending == 0 {
         format!("they have different configurations: {hashes}")
     } else {
@@ -57,8 +58,7 @@ fn counted(part: &'static str, pods: &[&Pod], wanted: usize) -> Row {
     let all = wanted.max(pods.len());
     let is_spread = pods.len() < 2 || nodes.len() > 1;
     let nodes = plural(nodes.len(), "node");
-    let images = images.into_iter().collect::<Vec<_>>().join(", ");
-    let text = format!("{ready} of {all} ready, on {nodes} ({images})");
+    let text = format!("{ready} of {all} ready, on {nodes} ({})", listed(images));
     judged(part, ready == all && is_spread, text)
 }
 

@@ -241,6 +241,11 @@ fn line(text: &str, grade: Grade) -> Line {
     }
 }
 
+/// Whether the Event that is due is a warning.
+fn news(throttle: &mut EventThrottle, line: &Line, now: Instant) -> Option<bool> {
+    throttle.news(line, now).map(|event| event.is_warning)
+}
+
 #[test]
 fn what_stays_wrong_is_told_and_told_again_and_the_end_of_it() {
     let mut throttle = EventThrottle::default();
@@ -248,17 +253,20 @@ fn what_stays_wrong_is_told_and_told_again_and_the_end_of_it() {
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let fine = line("fine", Grade::Fine);
     let [a, b, c] = ["a", "b", "c"].map(|text| line(text, Grade::Wrong));
-    assert_eq!(throttle.news(&fine, at(0)), None);
-    assert_eq!(throttle.news(&a, at(1)), None);
-    assert_eq!(throttle.news(&fine, at(9)), None, "it was short");
+    assert_eq!(news(&mut throttle, &fine, at(0)), None);
+    assert_eq!(news(&mut throttle, &a, at(1)), None);
+    assert_eq!(news(&mut throttle, &fine, at(9)), None, "it was short");
     assert_eq!(throttle.due(at(9)), None);
-    assert_eq!(throttle.news(&line("a", Grade::Unreached), at(10)), None);
+    assert_eq!(
+        news(&mut throttle, &line("a", Grade::Unreached), at(10)),
+        None
+    );
     assert_eq!(throttle.due(at(10)), Some(at(20)));
-    assert_eq!(throttle.news(&a, at(20)), Some(News::Wrong));
-    assert_eq!(throttle.news(&a, at(60)), None);
-    assert_eq!(throttle.news(&b, at(61)), Some(News::Wrong));
-    assert_eq!(throttle.news(&c, at(62)), None, "not too often");
-    assert_eq!(throttle.news(&b, at(61 + 900)), Some(News::Wrong));
-    assert_eq!(throttle.news(&fine, at(1000)), Some(News::Right));
-    assert_eq!(throttle.news(&fine, at(1001)), None);
+    assert_eq!(news(&mut throttle, &a, at(20)), Some(true));
+    assert_eq!(news(&mut throttle, &a, at(60)), None);
+    assert_eq!(news(&mut throttle, &b, at(61)), Some(true));
+    assert_eq!(news(&mut throttle, &c, at(62)), None, "not too often");
+    assert_eq!(news(&mut throttle, &b, at(61 + 900)), Some(true));
+    assert_eq!(news(&mut throttle, &fine, at(1000)), Some(false));
+    assert_eq!(news(&mut throttle, &fine, at(1001)), None);
 }

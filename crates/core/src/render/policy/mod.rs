@@ -6,12 +6,15 @@
 
 mod plan;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::condition::Expr;
 use crate::condition::cel::Scope;
 use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
+use crate::list::listed;
 use crate::message::policy as message;
 use crate::names::{NAMESPACE_NAME, POLICIES};
 
@@ -49,10 +52,8 @@ fn spec(injector: &Injector, excluded: &[&str]) -> Value {
 /// The namespaces in which the injector acts, by their names alone.
 fn selector(injector: &Injector, excluded: &[&str]) -> Value {
     let scope = &injector.profile.namespaces;
-    let mut never: Vec<&str> = excluded.to_vec();
-    never.extend(scope.except.iter().map(String::as_str));
-    never.sort_unstable();
-    never.dedup();
+    let except = scope.except.iter().map(String::as_str);
+    let never: BTreeSet<&str> = excluded.iter().copied().chain(except).collect();
     let mut terms = vec![json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": never})];
     if let Some(only) = &scope.only {
         terms.push(json!({"key": NAMESPACE_NAME, "operator": "In", "values": only}));
@@ -130,8 +131,7 @@ fn first(rules: &[(usize, Expr)]) -> String {
 }
 
 fn numbers(list: &[usize]) -> String {
-    let list: Vec<String> = list.iter().map(usize::to_string).collect();
-    format!("[{}]", list.join(", "))
+    format!("[{}]", listed(list))
 }
 
 fn validations(injector: &Injector, plan: &Plan) -> Value {
