@@ -160,7 +160,10 @@ fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> a
         namespace,
         name: CONTROL.to_owned(),
     };
-    let elector = Elector::new(connect()?, lease, &host(), reporting("lease"));
+    // In a cluster, the name of the pod.
+    let machine = rustix::system::uname();
+    let host = machine.nodename().to_string_lossy();
+    let elector = Elector::new(connect()?, lease, &host, reporting("lease"));
     let registration = reporting("registration");
     registration.check.pass_with(KEPT_BY_LEADER);
     let writer = Writer {
@@ -187,12 +190,4 @@ fn say(api: &Config, configuration: &str, admin: &Admin) -> anyhow::Result<()> {
          probes    http://{probes}/readyz?verbose\n\n\
          Contending for the Lease {CONTROL}; the process that holds it writes.\n\n",
     ))
-}
-
-/// In a cluster, the name of the pod.
-fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use meshgate_core::injector::ALWAYS_EXCLUDED;
-use meshgate_core::injector::profile::{Mode, ServiceName};
+use meshgate_core::injector::profile::Mode;
 use meshgate_core::list::listed;
 use meshgate_core::readiness::{Looked, Readiness};
 
@@ -35,12 +35,12 @@ impl Lines {
 
     /// Where the server listens, and which CA verifies it.
     pub(super) fn push_server(&mut self, server: &Ready) {
-        let gate = url(server.address());
+        let gate = url(server.server.address());
         self.push("gate", &format!("https://{gate}/mutate/pods"));
         self.push("check", &format!("https://{gate}/validate/pods"));
-        let admin = url(server.admin_address());
+        let admin = url(server.admin.address());
         self.push("probes", &format!("http://{admin}/readyz?verbose"));
-        let ca = match server.certificates() {
+        let ca = match &server.certificates {
             Certificates::Files(files) => ca_of(files),
             Certificates::Secret(secret) => format!("that of Secret {secret}"),
         };
@@ -113,29 +113,20 @@ pub(super) fn excluded(store: &Store) -> String {
 pub(super) fn notes(store: &Store) -> Vec<String> {
     let [(_, namespaces), .., (_, nodes), _] = store.counts();
     let (_, lost) = store.nodes().counts();
+    let implausible = format!(
+        "{lost} of {nodes} Nodes look lost, which is implausible: meshgate does not look at nodes"
+    );
     let facts = [
-        (
-            namespaces == 0,
-            "no Namespace was found: meshgate refuses pods until their Namespace is there".into(),
+        (namespaces == 0).then_some(
+            "no Namespace was found: meshgate refuses pods until their Namespace is there",
         ),
-        (
-            store.nodes().rule_rests(),
-            format!(
-                "{lost} of {nodes} Nodes look lost, which is implausible: meshgate does \
-                 not look at nodes"
-            ),
-        ),
-        (
-            nodes == 0,
-            "no Node was found: meshgate does not look at nodes".into(),
-        ),
-        (
-            !store.knows_webhooks(),
-            "no webhook configuration was found: meshgate treats every injector as installed"
-                .into(),
+        store.nodes().rule_rests().then_some(&*implausible),
+        (nodes == 0).then_some("no Node was found: meshgate does not look at nodes"),
+        (!store.knows_webhooks()).then_some(
+            "no webhook configuration was found: meshgate treats every injector as installed",
         ),
     ];
-    let facts = facts.into_iter().filter(|(is_so, _)| *is_so);
+    let facts = facts.into_iter().flatten().map(str::to_owned);
     let ambiguous = store.ambiguous().map(|name| {
         format!(
             "{name} has webhook entries with several Services, none of them the profile's own: \
@@ -144,8 +135,7 @@ pub(super) fn notes(store: &Store) -> Vec<String> {
     });
     let states = store.states();
     let of_states = states.iter().flat_map(|state| notes_on(state, store));
-    let all = facts.map(|(_, text)| text).chain(ambiguous);
-    all.chain(of_states).collect()
+    facts.chain(ambiguous).chain(of_states).collect()
 }
 
 fn notes_on(state: &State<'_>, store: &Store) -> Vec<String> {
@@ -155,19 +145,16 @@ fn notes_on(state: &State<'_>, store: &Store) -> Vec<String> {
     let Looked::Endpoints { service, tally, .. } = looked else {
         return Vec::new();
     };
-    let (name, own) = (
-        states::name(state),
+    let name = states::name(state);
+    let (namespace, own) = (
+        &service.namespace,
         &state.injector.profile.service.namespace,
     );
-    let ServiceName {
-        namespace,
-        name: service_name,
-    } = &**service;
     let elsewhere = (namespace != own).then(|| {
         format!(
             "{name} is in namespace {namespace} and not in {own}: let its profile say `service: \
-             {{namespace: {namespace}, name: {service_name}}}`, so that its own pods never wait \
-             for it"
+             {{namespace: {namespace}, name: {}}}`, so that its own pods never wait for it",
+            service.name
         )
     });
     let external = store.external_name(service).filter(|name| !name.is_empty());

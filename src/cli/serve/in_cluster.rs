@@ -61,7 +61,7 @@ async fn serve(args: &ServeArgs) -> Done {
         api.cluster_url,
         before_lists(&configuration, &cluster.read(), &ready),
     ))?;
-    if let Some(form) = registration::form(args, ready.certificates()) {
+    if let Some(form) = registration::form(args, &ready.certificates) {
         let injectors = Arc::clone(cluster.read().injectors());
         registration::start(form, client, injectors, &runtime);
     }

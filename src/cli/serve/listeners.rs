@@ -1,6 +1,6 @@
 //! What serves the view: listeners, certificates, probes, metrics, the HTTPS server.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,10 +39,12 @@ pub(super) struct Listeners {
 
 /// A complete server that waits to be run. It answers probes already.
 pub(super) struct Ready {
-    server: Server,
-    admin: Admin,
+    /// The admission endpoints.
+    pub(super) server: Server,
+    /// Probes and metrics.
+    pub(super) admin: Admin,
     pair: LivePair,
-    certificates: Certificates,
+    pub(super) certificates: Certificates,
 }
 
 impl Listeners {
@@ -101,20 +103,6 @@ impl Listeners {
 }
 
 impl Ready {
-    pub(super) fn certificates(&self) -> &Certificates {
-        &self.certificates
-    }
-
-    /// The address of the admission endpoints.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.server.address()
-    }
-
-    /// The address of probes and metrics.
-    pub(super) fn admin_address(&self) -> SocketAddr {
-        self.admin.address()
-    }
-
     /// Serves until a signal tells it to stop and the drain ends.
     pub(super) async fn run(self, runtime: Runtime, cluster: Arc<Cluster>) -> Done {
         let following = Following {

@@ -125,7 +125,7 @@ fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> 
     lines.push("excluded", &banner::excluded(store));
     lines.push_notes(&notes(store));
     lines.push_server(server);
-    let ca = server.certificates().ca_path();
+    let ca = server.certificates.ca_path();
     let (verb, review) = match review(path) {
         Some(review) => ("Try", review),
         None => ("Send an AdmissionReview", PathBuf::from("REVIEW.json")),
@@ -140,7 +140,7 @@ fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> 
         banner::states_table(store),
         quoted(ca.unwrap_or_else(|| Path::new("CA.crt"))),
         quoted(&review),
-        banner::url(server.address()),
+        banner::url(server.server.address()),
     )
 }
 

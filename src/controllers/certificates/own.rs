@@ -135,12 +135,10 @@ impl Secrets {
 
     /// The Secret that a step is about.
     pub(super) fn place_of(&self, step: &Step) -> &SecretRef {
-        match step {
-            Step::MakeCa { .. } | Step::KeepCas { .. } => &self.ca,
-            Step::IssueLeaf { .. }
-            | Step::KeepLeaf { .. }
-            | Step::Wait { .. }
-            | Step::Rest { .. } => &self.leaf,
+        if matches!(step, Step::MakeCa { .. } | Step::KeepCas { .. }) {
+            &self.ca
+        } else {
+            &self.leaf
         }
     }
 }

@@ -101,11 +101,6 @@ pub fn in_path(path: &str) -> Option<&str> {
     fits.then_some(proof)
 }
 
-/// The proof that a policy of [`Subject::Check`] or [`Subject::Mirror`] gives.
-pub fn of_policy(policy: &Value) -> Option<&str> {
-    policy["metadata"]["annotations"][PROOF].as_str()
-}
-
 /// The entry of [`Subject::Reach`]. It always fails closed, so that an API server that does not reach
 /// meshgate says so.
 pub(super) fn reach_entry(settings: &Settings) -> Value {

@@ -2,9 +2,11 @@
 //! request's bytes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::json::{Entries, Object, Text};
 
@@ -83,24 +85,19 @@ impl<'a> MetadataView<'a> {
         }
         if self.0.labels.is_none() {
             // All of them are to be added: none is there.
-            let pairs = edits
-                .iter()
-                .map(|(label, _)| format!(r#""{}":"""#, label.as_ref()));
-            let map = pairs.collect::<Vec<_>>().join(",");
-            return Some(format!(
-                r#"[{{"op":"add","path":"/metadata/labels","value":{{{map}}}}}]"#
-            ));
+            let map: BTreeMap<&str, &str> = edits.iter().map(|one| (one.0.as_ref(), "")).collect();
+            let patch = json!([{"op": "add", "path": "/metadata/labels", "value": map}]);
+            return Some(patch.to_string());
         }
         let operation = |(label, wanted): &&(S, bool)| {
-            let key = escaped(label.as_ref());
+            let path = format!("/metadata/labels/{}", escaped(label.as_ref()));
             if *wanted {
-                format!(r#"{{"op":"add","path":"/metadata/labels/{key}","value":""}}"#)
+                json!({"op": "add", "path": path, "value": ""})
             } else {
-                format!(r#"{{"op":"remove","path":"/metadata/labels/{key}"}}"#)
+                json!({"op": "remove", "path": path})
             }
         };
-        let operations: Vec<_> = edits.iter().map(operation).collect();
-        Some(format!("[{}]", operations.join(",")))
+        Some(edits.iter().map(operation).collect::<Value>().to_string())
     }
 
     /// The JSON Patch that sets an annotation. Neither key nor value may need escapes in JSON.
