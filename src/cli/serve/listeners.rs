@@ -170,7 +170,7 @@ fn within_descriptors(mut limits: Limits) -> Limits {
 fn scrape(cluster: Arc<Cluster>, metrics: Arc<Metrics>, pair: LivePair) -> Scrape {
     Arc::new(move || {
         let pair = pair.current();
-        metrics.serving_cert_not_after(pair.map_or(0, |pair| pair.not_after().as_second()));
+        metrics.serving_cert_not_after(pair.map_or(0, |pair| pair.leaf().not_after.as_second()));
         let store = cluster.read();
         let states = store.states();
         metrics.injectors(states.iter().map(|state| {
