@@ -38,7 +38,7 @@ impl Runtime {
             cancelled.cancel();
         });
         Ok(Self {
-            checks: HealthChecks::new(),
+            checks: HealthChecks::default(),
             metrics: Arc::new(Metrics::new()),
             stop,
             shutdown,
