@@ -1,17 +1,17 @@
 //! `Placed`: a value that knows where it stands, for problems that are found after parsing.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer};
 use serde_saphyr::{Location, Spanned};
 
 /// A value and its place. In a JSON Schema it is the value alone.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
-#[schemars(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed<T> {
     /// What stands there.
     pub value: T,
     /// Where: for an alias, the place where it is used.
-    #[schemars(skip)]
     pub at: Location,
 }
 
@@ -25,5 +25,20 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
             value: found.value,
             at: found.referenced,
         })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Placed<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }

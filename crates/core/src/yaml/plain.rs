@@ -3,15 +3,15 @@
 //! The parser would take `"true"` for true. An author who writes quotes means a text, and other
 //! readers of the same file (an editor with the schema, for one) refuse it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, IntoDeserializer, Visitor};
 
 /// A value that is no text. In a JSON Schema it is the value alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema)]
-#[schemars(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Plain<T>(pub T);
 
 /// What can be plain.
@@ -62,16 +62,26 @@ impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
     }
     fn visit_str<E: Error>(self, found: &str) -> Result<Plain<T>, E> {
         let short: String = found.chars().take(40).collect();
-        let found = format_args!("the text \"{}\"", short.escape_debug());
-        Err(E::custom(format_args!(
-            "found {found}, expected {}",
-            T::EXPECTED
-        )))
+        let (found, expected) = (short.escape_debug(), T::EXPECTED);
+        let problem = format_args!("found the text \"{found}\", expected {expected}");
+        Err(E::custom(problem))
     }
 }
 
 impl<'de, T: Scalar> Deserialize<'de> for Plain<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PlainVisitor(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Plain<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }
