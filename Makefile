@@ -43,22 +43,22 @@ bench-decision: ## What a decision costs, against skipping the same JSON
 	$(CARGO) bench --locked --bench decision
 
 bench: ## What a request costs, against a no-op server (needs h2load, curl, taskset)
-	$(CARGO) build --locked --profile dist --bins --examples
+	$(CARGO) build --locked --profile dist --bins --example bench-http --example noop
 	target/dist/examples/bench-http
 
 bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 	cd benches/peers && CGO_ENABLED=0 go build -trimpath -o ../../target/peers/controller-runtime .
-	$(CARGO) build --locked --profile dist --bins --examples
+	$(CARGO) build --locked --profile dist --bins --example bench-http --example noop
 	target/dist/examples/bench-http --peer target/peers/controller-runtime
 
 bench-view: lab ## What the view of a large cluster costs in memory
-	$(CARGO) build --release --locked --bins
-	MESHGATE_PROGRAM=$(CURDIR)/target/release/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
+	$(CARGO) build --locked --profile dist --bins
+	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
 
 bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon after its injector a pod comes
-	$(CARGO) build --locked --release --bins
+	$(CARGO) build --locked --profile dist --bins
 	$(CARGO) build --locked --example lab --example injector --example bench-cluster
-	target/debug/examples/bench-cluster target/release/meshgate
+	target/debug/examples/bench-cluster target/dist/meshgate
 
 bench-ha: lab ## What a restart, a rotation, a lost node and a cold start cost those who create pods, beside a plain webhook
 	$(CARGO) build --locked --bins
