@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tokio::runtime::Runtime::new()?.block_on(async move {
         let shutdown = Shutdown::on_signals()?;
         let tasks = Tasks::new(shutdown.clone());
-        let checks = HealthChecks::new();
+        let checks = HealthChecks::default();
         let listener = bind::bind(address, "ADDRESS")?;
         let ready = checks.add("listener");
         let limits = Flags::parse_from(["noop"])

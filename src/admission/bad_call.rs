@@ -84,12 +84,7 @@ impl BadCall {
 impl IntoResponse for BadCall {
     fn into_response(self) -> Response {
         let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        let mut response = (self.status(), text, format!("{}\n", self.text())).into_response();
-        if matches!(self, Self::Method(_)) {
-            response
-                .headers_mut()
-                .insert(header::ALLOW, header::HeaderValue::from_static("POST"));
-        }
-        response
+        let allow = matches!(self, Self::Method(_)).then_some([(header::ALLOW, "POST")]);
+        (self.status(), text, allow, format!("{}\n", self.text())).into_response()
     }
 }

@@ -45,23 +45,25 @@ struct Answer {
 
 impl Admission {
     pub(super) async fn respond(&self, hook: Hook, request: HttpRequest) -> Response {
+        self.review(hook, request).await.unwrap_or_else(|bad_call| {
+            tracing::debug!(hook = hook.as_str(), "bad call: {}", bad_call.text());
+            let labels = record::bad_call_labels(hook);
+            self.metrics.decided(&labels, Duration::ZERO);
+            bad_call.into_response()
+        })
+    }
+
+    async fn review(&self, hook: Hook, request: HttpRequest) -> Result<Response, BadCall> {
         if request.method() != Method::POST {
-            let method = request.method().to_string();
-            return self.bad_call(hook, BadCall::Method(method));
+            return Err(BadCall::Method(request.method().to_string()));
         }
         let path = request.uri().path().to_owned();
         let half = timeout(request.uri()) / 2;
         let deadline = Instant::now() + half;
-        let body = match timeout_at(deadline, body(request)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(bad_call)) => return self.bad_call(hook, bad_call),
-            Err(_) => return self.bad_call(hook, BadCall::TooSlow(half)),
-        };
+        let body = timeout_at(deadline, body(request)).await;
+        let body = body.map_err(|_| BadCall::TooSlow(half))??;
         let start = Instant::now();
-        let request = match Request::read(&body) {
-            Ok(request) => request,
-            Err(bad_call) => return self.bad_call(hook, bad_call),
-        };
+        let request = Request::read(&body)?;
         let answer = match self.answer_from_view(hook, &request, &path) {
             Some(answer) => answer,
             None => self.answer_after_lookup(hook, &request, deadline).await,
@@ -72,7 +74,7 @@ impl Admission {
             let view_age = self.cluster.freshness().oldest(now);
             self.refusals.refused(refusal, now, view_age);
         }
-        ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
+        Ok(([(header::CONTENT_TYPE, "application/json")], answer.body).into_response())
     }
 
     /// The answer to a review of which the view knows the namespace, without HTTP, counting and
@@ -82,16 +84,8 @@ impl Admission {
     /// The body is no review that can be answered.
     pub fn decide(&self, hook: Hook, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
         let request = Request::read(body)?;
-        Ok(self
-            .answer_from_view(hook, &request, "")
-            .map(|answer| answer.body))
-    }
-
-    fn bad_call(&self, hook: Hook, bad_call: BadCall) -> Response {
-        tracing::debug!(hook = hook.as_str(), "bad call: {}", bad_call.text());
-        self.metrics
-            .decided(&record::bad_call_labels(hook), Duration::ZERO);
-        bad_call.into_response()
+        let answer = self.answer_from_view(hook, &request, "");
+        Ok(answer.map(|answer| answer.body))
     }
 
     /// `None` if the answer depends on the namespace and the view does not hold it, may hold an old
@@ -108,21 +102,19 @@ impl Admission {
     }
 
     fn pod_from_view(&self, hook: Hook, store: &Store, request: &Request<'_>) -> Option<Answer> {
-        Some(match self.pod_to_judge(store, request) {
-            Err(decision) => Answer::new(hook, request, None, &decision.into()),
-            Ok(pod) => {
-                let freshness = self.cluster.freshness();
-                let known = store.namespace(request.namespace());
-                let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
-                let decision = judge(hook, store, &pod, namespace);
-                let is_in_doubt =
-                    requires_nothing(&decision) && freshness.is_followed(Kind::Namespace);
-                if is_in_doubt {
-                    return None;
-                }
-                Answer::new(hook, request, Some(&pod), &Patched::pod(decision, &pod))
-            }
-        })
+        let pod = match self.pod_to_judge(store, request) {
+            Err(decision) => return Some(Answer::new(hook, request, None, &decision.into())),
+            Ok(pod) => pod,
+        };
+        let freshness = self.cluster.freshness();
+        let known = store.namespace(request.namespace());
+        let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
+        let decision = judge(hook, store, &pod, namespace);
+        if requires_nothing(&decision) && freshness.is_followed(Kind::Namespace) {
+            return None;
+        }
+        let patched = Patched::pod(decision, &pod);
+        Some(Answer::new(hook, request, Some(&pod), &patched))
     }
 
     async fn answer_after_lookup(
@@ -234,14 +226,12 @@ impl Answer {
 /// The webhook's timeout: `?timeout=5s`, as the API server says it.
 fn timeout(uri: &Uri) -> Duration {
     let query = uri.query().unwrap_or_default();
-    let value = query
-        .split('&')
-        .find_map(|pair| pair.strip_prefix("timeout="));
+    let mut pairs = query.split('&');
+    let value = pairs.find_map(|pair| pair.strip_prefix("timeout="));
     let parsed = value.and_then(|text| text.parse::<SignedDuration>().ok());
     let timeout = parsed.and_then(|timeout| Duration::try_from(timeout).ok());
-    timeout
-        .filter(|timeout| TIMEOUTS.contains(timeout))
-        .unwrap_or(DEFAULT_TIMEOUT)
+    let allowed = timeout.filter(|timeout| TIMEOUTS.contains(timeout));
+    allowed.unwrap_or(DEFAULT_TIMEOUT)
 }
 
 async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
@@ -251,18 +241,12 @@ async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
     if length.is_some_and(|length| length > MAX_BODY as u64) {
         return Err(BadCall::TooLarge(MAX_BODY));
     }
-    let collected = Limited::new(request.into_body(), MAX_BODY).collect().await;
-    collected
-        .map(http_body_util::Collected::to_bytes)
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                BadCall::TooLarge(MAX_BODY)
-            } else if ran_out_of_time(&*error) {
-                BadCall::Stalled
-            } else {
-                BadCall::CutOff(error.to_string())
-            }
-        })
+    match Limited::new(request.into_body(), MAX_BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(BadCall::TooLarge(MAX_BODY)),
+        Err(error) if ran_out_of_time(&*error) => Err(BadCall::Stalled),
+        Err(error) => Err(BadCall::CutOff(error.to_string())),
+    }
 }
 
 /// Whether the server gave a body up because it came too slowly.
@@ -279,13 +263,10 @@ fn ran_out_of_time(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
-    let found = headers
-        .get(header::CONTENT_TYPE)
-        .map(|value| value.to_str().unwrap_or("?"));
-    let media_type = found
-        .and_then(|value| value.split(';').next())
-        .map(str::trim);
-    if media_type.is_some_and(|found| found.eq_ignore_ascii_case("application/json")) {
+    let found = headers.get(header::CONTENT_TYPE);
+    let found = found.map(|value| value.to_str().unwrap_or("?"));
+    let media_type = found.and_then(|value| value.split(';').next());
+    if media_type.is_some_and(|own| own.trim().eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
     let found = found.map_or_else(|| "missing".to_owned(), meshgate_core::text::shown);

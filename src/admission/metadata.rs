@@ -31,12 +31,8 @@ pub(super) fn namespace(request: &Request<'_>, injectors: &Injectors) -> Patched
     if namespace.is_being_deleted() {
         return admit(Reason::NamespaceDeleted);
     }
-    let is_read = |key: &str| {
-        injectors
-            .keys()
-            .slot(Place::NamespaceAnnotation, key)
-            .is_some()
-    };
+    let keys = injectors.keys();
+    let is_read = |key: &str| keys.slot(Place::NamespaceAnnotation, key).is_some();
     let annotations = namespace.annotations(is_read);
     let value = |key: &str| annotations.iter().rev().find(|(own, _)| *own == key);
     let value = |key: &str| value(key).map(|(_, value)| &**value);

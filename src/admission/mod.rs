@@ -20,6 +20,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::cluster::Cluster;
 use crate::cluster::namespace_lookup::NamespaceLookup;
+use crate::lifecycle::panic_text;
 use crate::metrics::{Hook, Metrics};
 use meshgate_core::render::path;
 
@@ -39,7 +40,6 @@ const MAX_UID: usize = 253;
 pub const MAX_BODY: usize = 8 * 1024 * 1024;
 
 /// What the handlers share.
-#[derive(Debug)]
 pub struct Admission {
     cluster: Arc<Cluster>,
     lookup: NamespaceLookup,
@@ -90,10 +90,7 @@ async fn wrong_path(uri: Uri) -> BadCall {
     reason = "the layer hands the panic over"
 )]
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("unknown");
+    let text = panic_text(&*panic).unwrap_or("unknown");
     tracing::error!(
         panic = text,
         "a request ended in a panic: please report this as a bug"

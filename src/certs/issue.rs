@@ -62,13 +62,11 @@ impl Authority {
     }
 
     /// The CA's certificate, PEM: what callers have to trust.
-    #[must_use]
     pub fn cert_pem(&self) -> String {
         self.cert_pem.clone()
     }
 
     /// The CA's private key, PEM. For those who keep a CA; a throw-away one is simply dropped.
-    #[must_use]
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }

@@ -12,9 +12,9 @@ fn a_leaf_has_the_names_given_and_begins_an_hour_ago() {
     let issued = authority.issue(&names, day, now).unwrap();
     let pair =
         ServingPair::from_pem(issued.cert_pem.as_bytes(), issued.key_pem.as_bytes(), now).unwrap();
-    assert_eq!(pair.not_before().to_string(), "2026-03-01T11:00:00Z");
-    assert_eq!(pair.not_after().to_string(), "2026-03-02T12:00:00Z");
-    assert_eq!(pair.subject(), "CN=meshgate");
+    assert_eq!(pair.leaf().not_before.to_string(), "2026-03-01T11:00:00Z");
+    assert_eq!(pair.leaf().not_after.to_string(), "2026-03-02T12:00:00Z");
+    assert_eq!(pair.leaf().subject, "CN=meshgate");
 
     let (_, leaf) = X509Certificate::from_der(&pair.chain()[0]).unwrap();
     assert_eq!(leaf.issuer().to_string(), "CN=test CA");

@@ -18,7 +18,6 @@ pub struct LivePair(Arc<ArcSwapOption<ServingPair>>);
 
 impl LivePair {
     /// Begins with `pair`.
-    #[must_use]
     pub fn new(pair: ServingPair) -> Self {
         Self(Arc::new(ArcSwapOption::from_pointee(pair)))
     }
@@ -29,7 +28,6 @@ impl LivePair {
     }
 
     /// The pair that the next handshake gets: what is served, whatever may lie on a disk.
-    #[must_use]
     pub fn current(&self) -> Option<Arc<ServingPair>> {
         self.0.load_full()
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// The first of `files` that is mounted by itself, or lies in a folder that is a `subPath` of a
 /// volume, according to `mountinfo` (see proc(5)). Paths must be free of links and dots.
-#[must_use]
 pub fn frozen<'f>(mountinfo: &str, files: &'f [PathBuf]) -> Option<&'f Path> {
     let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::read).collect();
     let is_frozen = |file: &Path| {
@@ -16,10 +15,8 @@ pub fn frozen<'f>(mountinfo: &str, files: &'f [PathBuf]) -> Option<&'f Path> {
             .max_by_key(|mount| mount.point.len());
         same || below.is_some_and(Mount::is_sub_path)
     };
-    files
-        .iter()
-        .map(PathBuf::as_path)
-        .find(|file| is_frozen(file))
+    let mut files = files.iter().map(PathBuf::as_path);
+    files.find(|file| is_frozen(file))
 }
 
 /// What is read in a line: `ID PARENT DEVICE ROOT POINT …`.

@@ -27,7 +27,6 @@ pub struct Follower {
 
 impl Follower {
     /// Follows these files; the first look counts their present content as new.
-    #[must_use]
     pub fn new(files: PairFiles) -> Self {
         Self {
             files,
@@ -73,7 +72,7 @@ impl Follower {
             match self.look(clock()) {
                 Ok(None) => {}
                 Ok(Some(pair)) => {
-                    let (subject, until) = (pair.subject(), pair.not_after());
+                    let (subject, until) = (&pair.leaf().subject, pair.leaf().not_after);
                     tracing::info!(subject, %until, "serving with the certificate in the files");
                     on_pair(pair);
                 }

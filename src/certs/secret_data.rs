@@ -6,7 +6,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::bundle::{self, Ca, distinct};
 use super::issue::Authority;
-use super::pair::ServingPair;
+use super::pair::{PairError, ServingPair};
 use super::rotation::{Held, HeldCa, HeldLeaf};
 use super::verify::verifying;
 
@@ -95,7 +95,7 @@ fn held<T>(read: Option<Result<T, String>>) -> Held<T> {
 }
 
 fn good_ca(content: &Content) -> Result<HeldCa, String> {
-    let (pair, current) = pair(content)?;
+    let pair = pair(content)?;
     if !is_authority(&pair) {
         return Err(format!(
             "{CERT} is no CA: expected a certificate that may sign others"
@@ -103,29 +103,25 @@ fn good_ca(content: &Content) -> Result<HeldCa, String> {
     }
     content.authority()?;
     Ok(HeldCa {
-        current,
+        current: pair.leaf().clone(),
         bundle: content.bundle(),
     })
 }
 
-/// Certificate and key as a pair, and the first certificate once more. Whether it is valid now is for the
-/// rotation to say.
-fn pair(content: &Content) -> Result<(ServingPair, Ca), String> {
+/// Certificate and key as a pair. Whether it is valid now is for the rotation to say.
+fn pair(content: &Content) -> Result<ServingPair, String> {
     let (cert, key) = content.pair()?;
-    let chain = bundle::read(cert).map_err(|error| format!("{CERT}: {error}"))?;
-    let first = chain.into_iter().next();
-    let first = first.ok_or_else(|| format!("{CERT} cannot be read"))?;
-    let pair = ServingPair::from_pem(cert, key, first.not_after)
-        .map_err(|error| format!("{CERT}, {KEY}: {error}"))?;
-    Ok((pair, first))
+    ServingPair::at_any_time(cert, key).map_err(|error| {
+        if matches!(error, PairError::Chain(_)) {
+            format!("{CERT}: {error}")
+        } else {
+            format!("{CERT}, {KEY}: {error}")
+        }
+    })
 }
 
 fn is_authority(pair: &ServingPair) -> bool {
-    let parsed = pair
-        .chain()
-        .first()
-        .map(|der| X509Certificate::from_der(der));
-    let Some(Ok((_, cert))) = parsed else {
+    let Ok((_, cert)) = X509Certificate::from_der(&pair.leaf().der) else {
         return false;
     };
     let may_sign = match cert.key_usage() {
@@ -153,8 +149,9 @@ fn good_leaf(
     known: &[Ca],
     now: Timestamp,
 ) -> Result<HeldLeaf, String> {
-    let (pair, own) = pair(content)?;
-    let at = now.min(own.not_after).max(own.not_before);
+    let pair = pair(content)?;
+    let leaf = pair.leaf();
+    let at = now.min(leaf.not_after).max(leaf.not_before);
     if let Some(name) = names.iter().find(|name| !pair.is_for(name)) {
         return Err(format!("{CERT} does not name {name}"));
     }
@@ -165,8 +162,8 @@ fn good_leaf(
         format!("{CERT} is issued by none of the CAs that are known: expected one of {CAS}")
     })?;
     Ok(HeldLeaf {
-        not_before: pair.not_before(),
-        not_after: pair.not_after(),
+        not_before: leaf.not_before,
+        not_after: leaf.not_after,
         issuer,
         bundle: own,
     })

@@ -35,20 +35,13 @@ fn verifies(chain: &[CertificateDer<'_>], ca: &Ca, now: Timestamp) -> bool {
     let mut roots = RootCertStore::empty();
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);
     let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+    let provider = aws_lc_rs::default_provider();
+    let algorithms = provider.signature_verification_algorithms.all;
     let added = roots.add(CertificateDer::from(ca.der.as_slice()).into_owned());
-    let parsed = ParsedCertificate::try_from(leaf);
-    added.is_ok()
-        && parsed.is_ok_and(|leaf| {
-            verify_server_cert_signed_by_trust_anchor(
-                &leaf,
-                &roots,
-                intermediates,
-                now,
-                algorithms.all,
-            )
-            .is_ok()
-        })
+    let (Ok(()), Ok(leaf)) = (added, ParsedCertificate::try_from(leaf)) else {
+        return false;
+    };
+    verify_server_cert_signed_by_trust_anchor(&leaf, &roots, intermediates, now, algorithms).is_ok()
 }
 
 #[cfg(test)]

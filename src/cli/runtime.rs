@@ -40,7 +40,7 @@ impl Runtime {
             cancelled.cancel();
         });
         Ok(Self {
-            checks: HealthChecks::new(),
+            checks: HealthChecks::default(),
             metrics: Arc::new(Metrics::default()),
             stop,
             shutdown,

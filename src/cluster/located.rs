@@ -40,9 +40,8 @@ impl Located {
         };
         let mut names = installation::instances(instances, webhooks);
         names.push(DEFAULT_INSTANCE);
-        let all = names
-            .into_iter()
-            .map(|name| (name.to_owned(), at(Some(name))));
+        let names = names.into_iter();
+        let all = names.map(|name| (name.to_owned(), at(Some(name))));
         Self {
             single: None,
             instances: all.collect(),
@@ -70,28 +69,9 @@ impl Location {
         services: &BTreeMap<ServiceName, String>,
     ) -> Self {
         let installation = installation::locate(profile, instance, webhooks);
-        let target = match &installation {
-            Installation::At {
-                client: Some(Client::Url(url)),
-                ..
-            } => authority(url),
-            Installation::At {
-                service, client, ..
-            } => {
-                let port = match client {
-                    Some(Client::Service { port, .. }) => *port,
-                    Some(Client::Url(_)) | None => 443,
-                };
-                match services.get(service).filter(|name| !name.is_empty()) {
-                    Some(external) => format!("{external}:{port}"),
-                    None => format!("{}.{}.svc:{port}", service.name, service.namespace),
-                }
-            }
-            Installation::NotInstalled | Installation::NoInstance => String::new(),
-        };
         Self {
+            target: target(&installation, services),
             installation,
-            target,
         }
     }
 
@@ -104,6 +84,25 @@ impl Location {
                 ..
             }
         )
+    }
+}
+
+/// See [`Location::target`].
+fn target(installation: &Installation, services: &BTreeMap<ServiceName, String>) -> String {
+    let Installation::At {
+        service, client, ..
+    } = installation
+    else {
+        return String::new();
+    };
+    let port = match client {
+        Some(Client::Url(url)) => return authority(url),
+        Some(Client::Service { port, .. }) => *port,
+        None => 443,
+    };
+    match services.get(service).filter(|name| !name.is_empty()) {
+        Some(external) => format!("{external}:{port}"),
+        None => format!("{}.{}.svc:{port}", service.name, service.namespace),
     }
 }
 

@@ -169,13 +169,9 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The view's part of a slice, with its Service; `None` if it names none.
 pub(super) fn slice(slice: slim::EndpointSlice) -> Option<(ServiceName, Slice)> {
-    let slim::Metadata {
-        namespace,
-        mut labels,
-        ..
-    } = slice.metadata;
+    let mut labels = slice.metadata.labels;
     let service = ServiceName {
-        namespace,
+        namespace: slice.metadata.namespace,
         name: labels.remove(SERVICE_NAME)?,
     };
     let kept = Slice {
@@ -188,13 +184,11 @@ pub(super) fn slice(slice: slim::EndpointSlice) -> Option<(ServiceName, Slice)> 
 
 fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
     let target = endpoint.target_ref.filter(|target| !target.name.is_empty());
+    let node = endpoint.node_name.filter(|node| !node.is_empty());
     Endpoint {
         addresses: endpoint.addresses.into_iter().map(Into::into).collect(),
         target: target.map(|target| format!("{}/{}", target.namespace, target.name).into()),
-        node: endpoint
-            .node_name
-            .filter(|node| !node.is_empty())
-            .map(Into::into),
+        node: node.map(Into::into),
         ready: endpoint.conditions.ready,
         serving: endpoint.conditions.serving,
         terminating: endpoint.conditions.terminating,
@@ -218,17 +212,10 @@ pub(super) fn webhooks(
             (None, Some(url)) => Client::Url(url),
             (None, None) => return None,
         };
-        Some(WebhookEntry {
-            name: webhook.name,
-            client,
-        })
+        let name = webhook.name;
+        Some(WebhookEntry { name, client })
     });
     let slim::Metadata { name, labels, .. } = configuration.metadata;
-    (
-        name,
-        WebhookConfiguration {
-            labels,
-            entries: entries.collect(),
-        },
-    )
+    let entries = entries.collect();
+    (name, WebhookConfiguration { labels, entries })
 }

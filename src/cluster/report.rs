@@ -1,8 +1,7 @@
 //! Answers for start-up lines, `explain` and metrics. PURE, as the store.
 
 use meshgate_core::injector::Injector;
-use meshgate_core::injector::profile::ReadinessSource;
-use meshgate_core::injector::profile::{DEFAULT_INSTANCE, ServiceName};
+use meshgate_core::injector::profile::{DEFAULT_INSTANCE, ReadinessSource, ServiceName};
 use meshgate_core::readiness::Readiness;
 use meshgate_core::readiness::endpoints::{Nodes, Slice};
 

@@ -141,13 +141,9 @@ impl Node {
     /// Lost: Ready False or Unknown, or the unreachable taint. A node without a Ready condition,
     /// or one that is only cordoned, is not (case 45).
     pub fn is_lost(&self) -> bool {
-        let ready = self
-            .status
-            .conditions
-            .iter()
-            .find(|condition| condition.kind == "Ready");
-        let not_ready =
-            ready.is_some_and(|ready| ready.status == "False" || ready.status == "Unknown");
+        let mut conditions = self.status.conditions.iter();
+        let ready = conditions.find(|condition| condition.kind == "Ready");
+        let not_ready = ready.is_some_and(|ready| matches!(&*ready.status, "False" | "Unknown"));
         let unreachable = |taint: &Taint| taint.key == "node.kubernetes.io/unreachable";
         not_ready || self.spec.taints.iter().any(unreachable)
     }

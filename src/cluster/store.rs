@@ -11,8 +11,7 @@ use jiff::Timestamp;
 
 use meshgate_core::break_glass::{self, Note};
 use meshgate_core::decision::requirement::{self, Requirement};
-use meshgate_core::injector::profile::ReadinessSource;
-use meshgate_core::injector::profile::ServiceName;
+use meshgate_core::injector::profile::{ReadinessSource, ServiceName};
 use meshgate_core::injector::{Injector, Injectors};
 use meshgate_core::readiness::endpoints::{self, Nodes, Slice, Tally};
 use meshgate_core::readiness::installation::{
@@ -121,10 +120,8 @@ impl Store {
             }
             Object::Webhooks(configuration) => {
                 if configuration.metadata.name == break_glass::SEEN_ON {
-                    let text = configuration
-                        .metadata
-                        .annotations
-                        .get(break_glass::ANNOTATION);
+                    let annotations = &configuration.metadata.annotations;
+                    let text = annotations.get(break_glass::ANNOTATION);
                     self.suspension = text.and_then(|text| Note::parse(text));
                 }
                 let (name, configuration) = object::webhooks(configuration);
@@ -191,10 +188,8 @@ impl Store {
     }
 
     fn apply_slice(&mut self, slice: slim::EndpointSlice) {
-        let slim::Metadata {
-            name, namespace, ..
-        } = &slice.metadata;
-        let id = (namespace.clone(), name.clone());
+        let metadata = &slice.metadata;
+        let id = (metadata.namespace.clone(), metadata.name.clone());
         self.delete_slice(&id);
         let Some((service, kept)) = object::slice(slice) else {
             return;
@@ -297,15 +292,11 @@ impl Store {
 
     /// The same for a namespace that a look-up found.
     pub fn view<'n>(&self, namespace: &'n slim::Namespace) -> NamespaceView {
-        let slim::Metadata {
-            name,
-            labels,
-            annotations,
-            ..
-        } = &namespace.metadata;
+        let metadata = &namespace.metadata;
         let pair = |(key, value): (&'n String, &'n String)| (key.as_str(), value.as_str());
-        let (labels, annotations) = (labels.iter().map(pair), annotations.iter().map(pair));
-        NamespaceView::new(name, labels, annotations, self.injectors.keys())
+        let labels = metadata.labels.iter().map(pair);
+        let annotations = metadata.annotations.iter().map(pair);
+        NamespaceView::new(&metadata.name, labels, annotations, self.injectors.keys())
     }
 
     /// Whether an injector, or one instance of it, can be tried now.
@@ -313,10 +304,8 @@ impl Store {
         let Some(injector) = self.injectors.get(number) else {
             return Readiness::NotInstalled;
         };
-        let known = self
-            .located(number)
-            .and_then(|located| located.at(instance));
-        match known {
+        let located = self.located(number);
+        match located.and_then(|located| located.at(instance)) {
             Some(location) => self.readiness_at(injector, location),
             None => self.readiness_of_unknown(injector, instance),
         }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta,
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch,
+    PatchParams, PostParams, Preconditions,
 };
-use kube::api::{Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use meshgate_core::names::OURS;
 use serde_json::Value;

@@ -164,14 +164,14 @@ struct Process {
 
 impl Process {
     fn start(server: &Shared, who: usize) -> Self {
-        let tasks = Tasks::new(Shutdown::new());
+        let tasks = Tasks::new(Shutdown::default());
         let lease = LeaseName {
             namespace: "a".to_owned(),
             name: "b".to_owned(),
         };
         let reporting = Reporting {
             metrics: Arc::new(Metrics::default()),
-            check: HealthChecks::new().add("lease"),
+            check: HealthChecks::default().add("lease"),
         };
         let elector = Elector::new(client(server, who), lease, &who.to_string(), reporting);
         let (stop, claim) = (CancellationToken::new(), elector.claim());

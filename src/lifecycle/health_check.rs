@@ -29,27 +29,17 @@ pub struct HealthCheck {
 }
 
 impl HealthChecks {
-    /// An empty set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds a condition that is not met ("not yet") until its check passes. Adding a name again
     /// gives another handle to the condition that is already there.
     #[must_use = "a check that is dropped can never pass"]
     pub fn add(&self, name: &'static str) -> HealthCheck {
         let mut all = self.all.write();
-        let position = all
-            .iter()
-            .position(|one| one.name == name)
-            .unwrap_or_else(|| {
-                all.push(Condition {
-                    name,
-                    state: Err("not yet".to_owned()),
-                });
-                all.len() - 1
-            });
+        let known = all.iter().position(|one| one.name == name);
+        let position = known.unwrap_or(all.len());
+        if known.is_none() {
+            let state = Err("not yet".to_owned());
+            all.push(Condition { name, state });
+        }
         HealthCheck {
             all: Arc::clone(&self.all),
             position,
@@ -57,15 +47,8 @@ impl HealthChecks {
     }
 
     /// Every condition, in the order in which they were added.
-    #[must_use]
     pub fn conditions(&self) -> Vec<Condition> {
         self.all.read().clone()
-    }
-
-    /// Whether every condition is met.
-    #[must_use]
-    pub fn all_pass(&self) -> bool {
-        self.all.read().iter().all(|one| one.state.is_ok())
     }
 }
 

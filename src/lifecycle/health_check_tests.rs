@@ -1,12 +1,16 @@
 use super::*;
 
+fn all_pass(checks: &HealthChecks) -> bool {
+    checks.conditions().iter().all(|one| one.state.is_ok())
+}
+
 #[test]
 fn ready_only_when_all_are_open_and_listed_in_order() {
-    let checks = HealthChecks::new();
-    assert!(checks.all_pass());
+    let checks = HealthChecks::default();
+    assert!(all_pass(&checks));
     let view = checks.add("view");
     let listener = checks.add("listener");
-    assert!(!checks.all_pass());
+    assert!(!all_pass(&checks));
 
     view.pass();
     listener.fail("handshake failed");
@@ -18,16 +22,16 @@ fn ready_only_when_all_are_open_and_listed_in_order() {
     );
 
     listener.pass_with("answered in 2 ms");
-    assert!(checks.all_pass());
+    assert!(all_pass(&checks));
     view.fail("lost");
-    assert!(!checks.all_pass());
+    assert!(!all_pass(&checks));
 }
 
 #[test]
 fn adding_a_name_again_gives_the_same_condition() {
-    let checks = HealthChecks::new();
+    let checks = HealthChecks::default();
     checks.add("view").pass();
     checks.add("view").fail("gone");
     assert_eq!(checks.conditions().len(), 1);
-    assert!(!checks.all_pass());
+    assert!(!all_pass(&checks));
 }

@@ -10,7 +10,7 @@ mod task;
 
 pub use health_check::{Condition, HealthCheck, HealthChecks};
 pub use shutdown::Shutdown;
-pub use task::{Group, TaskFailure, Tasks};
+pub use task::{Group, TaskFailure, Tasks, panic_text};
 
 /// The wall clock. What is pure is given the time.
 #[expect(

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 ///
 /// Clones are handles to the same signal. It goes through two stages, never back: *draining*
 /// (finish what has begun, take nothing new once the caller's delay is over) and *aborted* (drop
-/// everything now). Aborting implies draining.
+/// everything now). Aborting implies draining. The default one has not begun, and listens to no
+/// signals.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     draining: CancellationToken,
@@ -19,12 +20,6 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that has not begun and that listens to no signals.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A shutdown driven by SIGTERM and SIGINT: the first of either starts the drain, the second
     /// aborts at once.
     ///
@@ -38,7 +33,7 @@ impl Shutdown {
     ///
     /// Outside a tokio runtime.
     pub fn on_signals() -> io::Result<Self> {
-        let shutdown = Self::new();
+        let shutdown = Self::default();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let told = shutdown.clone();
@@ -85,19 +80,11 @@ impl Shutdown {
     }
 
     /// Whether the drain has begun.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
     }
 
-    /// Whether an abort has been asked for.
-    #[must_use]
-    pub fn is_aborted(&self) -> bool {
-        self.aborted.is_cancelled()
-    }
-
     /// Why the program is stopping: the first cause given; `None` while it is not.
-    #[must_use]
     pub fn cause(&self) -> Option<&str> {
         self.cause.get().map(String::as_str)
     }

@@ -2,14 +2,14 @@ use super::*;
 
 #[tokio::test]
 async fn an_abort_is_a_drain_too_and_the_first_cause_stays() {
-    let shutdown = Shutdown::new();
+    let shutdown = Shutdown::default();
     assert!(!shutdown.is_draining());
     assert_eq!(shutdown.cause(), None);
 
     let other = shutdown.clone();
     other.drain("SIGTERM");
     shutdown.draining().await;
-    assert!(!shutdown.is_aborted());
+    assert!(!shutdown.aborted.is_cancelled());
 
     other.abort("SIGINT");
     shutdown.aborted().await;
@@ -26,7 +26,7 @@ async fn the_first_signal_drains_and_the_second_aborts() {
     };
     signal("-TERM");
     shutdown.draining().await;
-    assert!(!shutdown.is_aborted());
+    assert!(!shutdown.aborted.is_cancelled());
     assert_eq!(shutdown.cause(), Some("SIGTERM"));
     signal("-INT");
     shutdown.aborted().await;

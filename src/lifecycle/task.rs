@@ -1,7 +1,6 @@
 //! Every task has a name, is watched, and stops by the one [`Shutdown`].
 
 use std::any::Any;
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -45,7 +44,6 @@ pub struct Group {
 
 impl Tasks {
     /// An empty set that stops by, and reports to, `shutdown`.
-    #[must_use]
     pub fn new(shutdown: Shutdown) -> Self {
         Self {
             shutdown,
@@ -55,7 +53,6 @@ impl Tasks {
     }
 
     /// The shutdown that these tasks obey.
-    #[must_use]
     pub fn shutdown(&self) -> &Shutdown {
         &self.shutdown
     }
@@ -66,10 +63,7 @@ impl Tasks {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn spawn<F>(&self, name: &'static str, task: F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.shutdown.clone();
         let failures = Arc::clone(&self.failures);
         let watched = async move {
@@ -82,10 +76,10 @@ impl Tasks {
             let failure = match outcome {
                 Ok(()) if shutdown.is_draining() => return,
                 Ok(()) => TaskFailure::Ended { name },
-                Err(payload) => TaskFailure::Panicked {
-                    name,
-                    message: panic_message(payload.as_ref()),
-                },
+                Err(panic) => {
+                    let message = panic_text(&*panic).unwrap_or("no message").to_owned();
+                    TaskFailure::Panicked { name, message }
+                }
             };
             tracing::error!("{failure}; stopping the program");
             shutdown.drain(failure.to_string());
@@ -104,16 +98,13 @@ impl Tasks {
         self.shutdown.draining().await;
         self.tracker.close();
         self.tracker.wait().await;
-        match self.failures.lock().first() {
-            Some(first) => Err(first.clone()),
-            None => Ok(()),
-        }
+        let first = self.failures.lock().first().cloned();
+        first.map_or(Ok(()), Err)
     }
 }
 
 impl Group {
     /// An empty group; `name` is the name of the span around each of its tasks.
-    #[must_use]
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -126,22 +117,17 @@ impl Group {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn spawn<F>(&self, task: F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let span = tracing::debug_span!("task", task = self.name);
         spawn_detached(self.tracker.track_future(task.instrument(span)));
     }
 
     /// How many are running.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.tracker.len()
     }
 
     /// Whether none is running.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tracker.is_empty()
     }
@@ -157,19 +143,14 @@ impl Group {
     clippy::disallowed_methods,
     reason = "the one place from which tasks are started"
 )]
-pub(super) fn spawn_detached<F>(task: F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+pub(super) fn spawn_detached(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+/// What a panic says, if that is a text.
+pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
 }
 
 #[cfg(test)]

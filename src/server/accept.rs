@@ -1,6 +1,5 @@
 //! The accept loop: takes connections as long as there is room, and starts a task for each.
 
-use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -66,7 +65,11 @@ impl Acceptor<'_> {
 
     fn start(&self, stream: TcpStream, room: OwnedSemaphorePermit) {
         let serve = Arc::clone(&self.connections).serve(stream, self.orders.subscribe());
-        self.group.spawn(holding(room, serve));
+        // The place is free again when, and only when, the connection's task is over.
+        self.group.spawn(async move {
+            serve.await;
+            drop(room);
+        });
     }
 
     async fn wait_for_room(&self) -> OwnedSemaphorePermit {
@@ -100,12 +103,6 @@ impl Acceptor<'_> {
             );
         }
     }
-}
-
-/// The place is free again when, and only when, the connection's task is over.
-async fn holding(room: OwnedSemaphorePermit, serve: impl Future<Output = ()>) {
-    serve.await;
-    drop(room);
 }
 
 fn is_of_one_caller(error: &io::Error) -> bool {

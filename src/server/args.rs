@@ -91,20 +91,17 @@ pub struct Limits {
 
 impl ServerArgs {
     /// The address to serve HTTPS on.
-    #[must_use]
     pub fn listen(&self, placement: Placement) -> SocketAddr {
         self.listen.unwrap_or_else(|| placement.address(8443))
     }
 
     /// The address of probes and metrics.
-    #[must_use]
     pub fn admin_listen(&self, placement: Placement) -> SocketAddr {
         self.admin_listen
             .unwrap_or_else(|| placement.admin_address())
     }
 
     /// The limits as given, with the defaults of `placement`.
-    #[must_use]
     pub fn limits(&self, placement: Placement) -> Limits {
         let by_default = match placement {
             Placement::Standalone => Duration::ZERO,
@@ -119,7 +116,6 @@ impl ServerArgs {
 
 impl Placement {
     /// Where probes and metrics are served by default.
-    #[must_use]
     pub fn admin_address(self) -> SocketAddr {
         self.address(8080)
     }

@@ -10,7 +10,6 @@ const OTHERS: u32 = 100;
 ///
 /// Without this, a flood of connections would take the descriptors that probes and certificate
 /// files need. Many systems begin with 1024 and allow far more on request.
-#[must_use]
 pub fn make_room(connections: u32) -> u32 {
     let wanted = u64::from(connections) + u64::from(OTHERS);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -85,7 +85,6 @@ impl Server {
     }
 
     /// Where it listens; the real port when 0 was asked for.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -58,11 +58,10 @@ pub async fn probe_own_listener(address: SocketAddr, pair: &LivePair) -> Result<
             .await
             .map_err(|e| ProbeError::Handshake(address, e))
     };
-    let stream = timeout(DEADLINE, handshake)
-        .await
-        .map_err(|_| ProbeError::TooLate(address))??;
-    drop(stream);
-    Ok(())
+    let answered = timeout(DEADLINE, handshake).await;
+    answered
+        .map_err(|_| ProbeError::TooLate(address))?
+        .map(drop)
 }
 
 fn reachable(address: SocketAddr) -> SocketAddr {

@@ -111,42 +111,33 @@ impl ServingPair {
     ///
     /// One variant of [`PairError`] for each reason not to serve with it at `now`.
     pub fn from_pem(cert_pem: &[u8], key_pem: &[u8], now: Timestamp) -> Result<Self, PairError> {
+        let pair = Self::at_any_time(cert_pem, key_pem)?;
+        check_time(&pair.leaf, now)?;
+        Ok(pair)
+    }
+
+    /// The same, whether or not it is valid now.
+    pub(super) fn at_any_time(cert_pem: &[u8], key_pem: &[u8]) -> Result<Self, PairError> {
         let chain = chain::read(cert_pem)?;
         let key = read_key(key_pem)?;
         let leaf = own_certificate(&chain, &key)?;
-        check_time(leaf, now)?;
         Ok(Self {
             leaf: leaf.clone(),
             certified: Arc::new(CertifiedKey::new(ders(&chain), key)),
         })
     }
 
-    /// Until when the leaf is valid.
-    #[must_use]
-    pub fn not_after(&self) -> Timestamp {
-        self.leaf.not_after
-    }
-
-    /// From when the leaf is valid.
-    #[must_use]
-    pub fn not_before(&self) -> Timestamp {
-        self.leaf.not_before
-    }
-
-    /// The leaf's subject, as `CN=meshgate`.
-    #[must_use]
-    pub fn subject(&self) -> &str {
-        &self.leaf.subject
+    /// The first certificate, which the key belongs to.
+    pub fn leaf(&self) -> &Certificate {
+        &self.leaf
     }
 
     /// The whole chain, leaf first, as it is sent to clients.
-    #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }
 
     /// Whether a caller that wants this DNS name or address accepts the leaf.
-    #[must_use]
     pub fn is_for(&self, name: &str) -> bool {
         let leaf = self.chain().first().map(ParsedCertificate::try_from);
         let (Some(Ok(leaf)), Ok(name)) = (leaf, ServerName::try_from(name)) else {
@@ -156,7 +147,6 @@ impl ServingPair {
     }
 
     /// What rustls serves with.
-    #[must_use]
     pub fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
@@ -198,12 +188,9 @@ fn ders(chain: &[Certificate]) -> Vec<CertificateDer<'static>> {
 }
 
 fn read_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, PairError> {
-    let blocks = pem::blocks(pem).map_err(PairError::KeyNotPem)?;
-    let found = pem::labels(&blocks);
-    let mut keys: Vec<_> = blocks
-        .into_iter()
-        .filter(|block| block.label.ends_with("PRIVATE KEY"))
-        .collect();
+    let mut keys = pem::blocks(pem).map_err(PairError::KeyNotPem)?;
+    let found = pem::labels(&keys);
+    keys.retain(|block| block.label.ends_with("PRIVATE KEY"));
     if keys.len() > 1 {
         return Err(PairError::SeveralKeys { count: keys.len() });
     }

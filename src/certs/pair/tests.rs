@@ -42,8 +42,8 @@ fn a_chain_is_kept_whole_and_in_order() {
     let pair = read(&chain, &issued.key_pem).unwrap();
     let sent: Vec<_> = pair.chain().iter().map(|cert| cert.to_vec()).collect();
     assert_eq!(sent, [der(&issued.cert_pem), der(&authority.cert_pem())]);
-    assert_eq!(pair.subject(), "CN=meshgate");
-    assert_eq!(pair.not_after().to_string(), "2026-03-02T12:00:00Z");
+    assert_eq!(pair.leaf().subject, "CN=meshgate");
+    assert_eq!(pair.leaf().not_after.to_string(), "2026-03-02T12:00:00Z");
 }
 
 #[test]

@@ -118,10 +118,9 @@ pub fn prepare(
 ) -> Result<Prepared, ThrowawayError> {
     let names = &names.into();
     let folder = Folder::at(dir);
-    let has_ca = folder.ca.exists();
     match (folder.pair.cert.exists(), folder.pair.key.exists()) {
-        (true, true) => folder.load(has_ca, names, now),
-        (false, false) if !has_ca => folder.make(names, now, Origin::Made),
+        (true, true) => folder.load(names, now),
+        (false, false) if !folder.ca.exists() => folder.make(names, now, Origin::Made),
         _ => Err(folder.incomplete()),
     }
 }
@@ -144,18 +143,13 @@ impl Folder {
         }
     }
 
-    fn load(
-        &self,
-        has_ca: bool,
-        names: &Names,
-        now: Timestamp,
-    ) -> Result<Prepared, ThrowawayError> {
-        let ours = has_ca && is_throwaway(&self.ca);
+    fn load(&self, names: &Names, now: Timestamp) -> Result<Prepared, ThrowawayError> {
+        let ours = is_throwaway(&self.ca);
         match self.pair.load(now) {
             Ok(pair) if ours && !names.0.iter().all(|name| pair.is_for(name)) => {
                 self.make(names, now, Origin::MadeAnew)
             }
-            Ok(pair) => Ok(self.prepared(pair, has_ca, Origin::Found)),
+            Ok(pair) => Ok(self.prepared(pair, Origin::Found)),
             Err(FilesError::Pair { source, .. })
                 if ours && matches!(*source, PairError::Expired { .. }) =>
             {
@@ -187,13 +181,13 @@ impl Folder {
         write(&self.pair.key, key, 0o600)?;
         write(&self.pair.cert, cert, 0o644)?;
         write(&self.ca, authority.cert_pem().as_bytes(), 0o644)?;
-        Ok(self.prepared(pair, true, origin))
+        Ok(self.prepared(pair, origin))
     }
 
-    fn prepared(&self, pair: ServingPair, has_ca: bool, origin: Origin) -> Prepared {
+    fn prepared(&self, pair: ServingPair, origin: Origin) -> Prepared {
         Prepared {
             pair,
-            ca_path: has_ca.then(|| self.ca.clone()),
+            ca_path: self.ca.exists().then(|| self.ca.clone()),
             origin,
             pair_files: self.pair.clone(),
         }

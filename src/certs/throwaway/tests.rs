@@ -32,7 +32,7 @@ fn made_once_and_then_loaded() {
     let made = prepare(&certs, localhost(), now()).unwrap();
     assert_eq!(made.origin, Origin::Made);
     assert_eq!(made.ca_path, Some(certs.join("ca.crt")));
-    assert_eq!(made.pair.not_after(), after(30));
+    assert_eq!(made.pair.leaf().not_after, after(30));
     assert_eq!(names(&certs), ["ca.crt", "tls.crt", "tls.key"]);
     let mode = fs::metadata(&made.pair_files.key)
         .unwrap()

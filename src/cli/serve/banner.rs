@@ -54,7 +54,7 @@ fn ca_of(files: &Prepared) -> String {
         Origin::Made => "made just now",
         Origin::MadeAnew => "made anew just now",
     };
-    let until = files.pair.not_after().strftime("%Y-%m-%d");
+    let until = files.pair.leaf().not_after.strftime("%Y-%m-%d");
     match &files.ca_path {
         Some(ca) => format!("{} ({made}, valid until {until})", ca.display()),
         None => format!("that of {}", files.pair_files.cert.display()),

@@ -147,7 +147,7 @@ fn within_descriptors(mut limits: Limits) -> Limits {
 fn measure(metrics: &Metrics, cluster: &Cluster, pair: &LivePair) {
     let end = pair
         .current()
-        .map_or(0, |pair| pair.not_after().as_second());
+        .map_or(0, |pair| pair.leaf().not_after.as_second());
     metrics.serving_cert_end.set(end);
     let store = cluster.read();
     let states = store.states();

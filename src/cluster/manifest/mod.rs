@@ -76,12 +76,7 @@ fn read_list<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(
     }
     let list: List = document.parse()?;
     for (number, value) in list.items.into_iter().flatten().enumerate() {
-        let text = |at: &str| {
-            value
-                .pointer(at)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or("");
         let kind = text("/kind").to_owned();
         let place = format!("items[{number}], {kind} {}", text("/metadata/name"));
         let problem =
@@ -89,9 +84,8 @@ fn read_list<'a>(document: &Document<'a>, items: &mut Vec<Item<'a>>) -> Result<(
         let found = Found::of(text("/apiVersion"), &kind);
         items.push(match found.map_err(|nearly| problem(&nearly))? {
             Found::Configuration => {
-                return Err(problem(
-                    &"expected a Configuration as a document of its own",
-                ));
+                let apart = "expected a Configuration as a document of its own";
+                return Err(problem(&apart));
             }
             Found::Object(kind) => {
                 let object = Object::deserialize(kind, value);
@@ -150,13 +144,11 @@ impl Found {
             return Ok(Self::Object(Kind::ALL[at]));
         }
         let configuration = (config::API_VERSION, config::KIND);
-        let meant = known
-            .into_iter()
-            .chain([configuration])
-            .find(|(own, own_kind)| {
-                own_kind.eq_ignore_ascii_case(kind)
-                    && (group(own) == group(version) || *own_kind != kind)
-            });
+        let mut known = known.into_iter().chain([configuration]);
+        let meant = known.find(|(own, own_kind)| {
+            own_kind.eq_ignore_ascii_case(kind)
+                && (group(own) == group(version) || *own_kind != kind)
+        });
         let ours = (group(version) == group(config::API_VERSION)).then_some(configuration);
         if let Some((own, own_kind)) = meant.or(ours) {
             return Err(format!(

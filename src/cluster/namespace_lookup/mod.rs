@@ -4,7 +4,6 @@
 //! all are counted.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -54,27 +53,17 @@ struct Inner {
 /// Most look-ups at once.
 const MOST_AT_ONCE: usize = 32;
 
-impl fmt::Debug for NamespaceLookup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NamespaceLookup")
-            .field("deadline", &self.inner.deadline)
-            .finish_non_exhaustive()
-    }
-}
-
 impl NamespaceLookup {
     /// Asks `fetch`, for `deadline` at most.
     pub fn new(fetch: Fetch, deadline: Duration) -> Self {
-        let flights = Mutex::new(HashMap::new());
-        Self {
-            inner: Arc::new(Inner {
-                fetch,
-                deadline,
-                flights,
-                count: AtomicU64::new(0),
-                places: Semaphore::new(MOST_AT_ONCE),
-            }),
-        }
+        let inner = Arc::new(Inner {
+            fetch,
+            deadline,
+            flights: Mutex::new(HashMap::new()),
+            count: AtomicU64::new(0),
+            places: Semaphore::new(MOST_AT_ONCE),
+        });
+        Self { inner }
     }
 
     /// How many look-ups were made; requests that shared one count once.
@@ -86,11 +75,7 @@ impl NamespaceLookup {
     ///
     /// # Errors
     /// There is none, the source failed, or it took too long.
-    pub async fn namespace(&self, name: &str) -> Outcome {
-        self.join(name).await
-    }
-
-    fn join(&self, name: &str) -> Flight {
+    pub fn namespace(&self, name: &str) -> Flight {
         let mut flights = self.inner.flights.lock();
         if let Some(flight) = flights.get(name).and_then(WeakShared::upgrade) {
             return flight;

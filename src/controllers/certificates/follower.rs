@@ -48,7 +48,7 @@ impl Following {
         let Some(pair) = self.pair.current() else {
             return self.check.fail(remark);
         };
-        let end = pair.not_after();
+        let end = pair.leaf().not_after;
         if end > wall_clock() {
             self.check.pass_with(format!("valid until {end}{remark}"));
         } else {
@@ -159,7 +159,7 @@ impl<'f> Follower<'f> {
             Err(_) if self.serving() != Serving::Leaf => (Swap::Now, String::new()),
             Err(error) => (Swap::Unverified, format!(" ({error})")),
         };
-        let (subject, until) = (pair.subject().to_owned(), pair.not_after());
+        let (subject, until) = (pair.leaf().subject.clone(), pair.leaf().not_after);
         let why = match swap {
             Swap::Now => {
                 tracing::info!(secret = %self.place, subject, %until, "serving with a new certificate");
@@ -201,7 +201,7 @@ impl<'f> Follower<'f> {
         let Some(pair) = self.following.pair.current() else {
             return Serving::Nothing;
         };
-        let left = Duration::try_from(pair.not_after().duration_since(wall_clock()));
+        let left = Duration::try_from(pair.leaf().not_after.duration_since(wall_clock()));
         if left.is_ok_and(|left| left > LAST_MOMENT) {
             Serving::Leaf
         } else {

@@ -21,7 +21,6 @@ pub struct Health {
 
 impl Health {
     /// Probes that tell of these checks and this shutdown.
-    #[must_use]
     pub fn new(checks: HealthChecks, shutdown: Shutdown) -> Self {
         Self { checks, shutdown }
     }

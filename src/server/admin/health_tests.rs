@@ -1,10 +1,10 @@
 use super::*;
 
 fn health() -> (HealthChecks, Shutdown, Health) {
-    let checks = HealthChecks::new();
+    let checks = HealthChecks::default();
     checks.add("view").pass();
     checks.add("listener").pass_with("2 ms");
-    let shutdown = Shutdown::new();
+    let shutdown = Shutdown::default();
     let health = Health::new(checks.clone(), shutdown.clone());
     (checks, shutdown, health)
 }

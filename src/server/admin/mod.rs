@@ -15,8 +15,9 @@ use std::time::Duration;
 use std::{io, thread};
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{Method, Request, Response, StatusCode};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -89,7 +90,6 @@ pub fn start(listener: net::TcpListener, health: Health, scrape: Scrape) -> io::
 
 impl Admin {
     /// Where it listens; the real port when 0 was asked for.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -157,10 +157,8 @@ struct Answers {
 impl Answers {
     fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "use GET\n");
-            let allow = HeaderValue::from_static("GET, HEAD");
-            refused.headers_mut().insert(ALLOW, allow);
-            return refused;
+            let refused = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "use GET\n");
+            return ([(ALLOW, "GET, HEAD")], refused).into_response();
         }
         let path = request.uri().path();
         if path == "/metrics" {
@@ -180,14 +178,10 @@ fn answer(
     content_type: &'static str,
     body: impl Into<Bytes>,
 ) -> Response<Body> {
-    let mut answer = Response::new(Body::from(body.into()));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    headers.insert(
-        HeaderName::from_static("x-content-type-options"),
-        HeaderValue::from_static("nosniff"),
-    );
-    answer
+    let headers = [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-cache, private"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, headers, body.into()).into_response()
 }

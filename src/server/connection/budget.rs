@@ -5,7 +5,6 @@
 //! that all connections share. Until then its bytes stay with the client; none is refused. A
 //! connection reads one request at a time, so these are bounds of connections too.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};

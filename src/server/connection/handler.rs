@@ -1,7 +1,6 @@
 //! Between hyper and the router: what is being answered, and whether it is the last answer.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::support::load::{Load, PAUSES};
 use crate::support::process::{Process, get};
-use crate::support::server::TestServer;
+use crate::support::server::{TestServer, are_met};
 use crate::support::{eventually, factor};
 
 /// A router that counts how often it was asked each thing, and answers what it was sent.
@@ -45,7 +45,7 @@ async fn each_call_reaches_one_server_once_through_stops_with_a_delay_and_withou
                 old.shutdown.drain("test");
             } else {
                 old.shutdown.drain("test");
-                eventually("not ready", async || !old.checks.all_pass()).await;
+                eventually("not ready", async || !are_met(&old.checks)).await;
                 load.goes_on(20).await;
                 load.send_to(new.addr, &new.ca_pem);
             }

@@ -17,6 +17,11 @@ use meshgate::server::tls::LivePair;
 use super::client::Client;
 use super::{eventually, in_time};
 
+/// Whether every condition is met.
+pub(crate) fn are_met(checks: &HealthChecks) -> bool {
+    checks.conditions().iter().all(|one| one.state.is_ok())
+}
+
 /// A server that runs until it is dropped or stopped.
 pub(crate) struct TestServer {
     pub(crate) addr: SocketAddr,
@@ -41,15 +46,15 @@ impl TestServer {
         let pair = LivePair::new(pair_from(&authority));
         let mut limits = limits();
         change(&mut limits);
-        let shutdown = Shutdown::new();
-        let checks = HealthChecks::new();
+        let shutdown = Shutdown::default();
+        let checks = HealthChecks::default();
         let listener = bind("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
         let ready = checks.add("listener");
         let server = Server::new(listener, router, pair.clone(), limits, ready).unwrap();
         let addr = server.address();
         let tasks = Tasks::new(shutdown.clone());
         tasks.spawn("server", server.run(shutdown.clone()));
-        eventually("ready", async || checks.all_pass()).await;
+        eventually("ready", async || are_met(&checks)).await;
         Self {
             addr,
             ca_pem: authority.cert_pem(),

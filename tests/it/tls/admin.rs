@@ -43,7 +43,7 @@ fn status_and_body(answer: &str) -> (&str, &str) {
 
 #[tokio::test]
 async fn probes_and_metrics_are_answered_as_the_api_server_does() {
-    let (checks, shutdown) = (HealthChecks::new(), Shutdown::new());
+    let (checks, shutdown) = (HealthChecks::default(), Shutdown::default());
     let view = checks.add("view");
     let admin = start(&checks, &shutdown);
     let answers = |path: &str, status: &str, body: &str| {
@@ -84,7 +84,7 @@ async fn probes_and_metrics_are_answered_as_the_api_server_does() {
 
 #[tokio::test]
 async fn heads_and_methods() {
-    let admin = start(&HealthChecks::new(), &Shutdown::new());
+    let admin = start(&HealthChecks::default(), &Shutdown::default());
     let head = request(admin.address(), "HEAD", "/livez");
     assert_eq!(status_and_body(&head), ("HTTP/1.1 200 OK", ""));
     assert!(

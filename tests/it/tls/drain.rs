@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::echo;
 use crate::support::client::{Client, tls_over};
 use crate::support::eventually;
-use crate::support::server::TestServer;
+use crate::support::server::{TestServer, are_met};
 
 /// A router whose `/slow` answers when it is told to.
 #[derive(Clone, Default)]
@@ -52,7 +52,7 @@ async fn during_the_delay_it_serves_on_and_sends_clients_away() {
     assert_eq!(old.get("/hello").await.header("connection"), "");
 
     server.shutdown.drain("test");
-    let not_ready = async || !server.checks.all_pass();
+    let not_ready = async || !are_met(&server.checks);
     eventually("not ready", not_ready).await;
 
     let answer = old.get("/hello").await;

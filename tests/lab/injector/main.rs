@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let limits = Flags::parse_from(["injector"])
             .server
             .limits(Placement::Standalone);
-        let ready = HealthChecks::new().add("listener");
+        let ready = HealthChecks::default().add("listener");
         let server = Server::new(listener, router, LivePair::new(pair), limits, ready)?;
         tasks.spawn("https", server.run(shutdown));
         tasks.finished().await?;

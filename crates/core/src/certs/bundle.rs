@@ -1,8 +1,6 @@
 //! A bundle of CAs, as in `ca.crt` or `caBundle`: reading it, writing it, and whether one covers
 //! another.
 
-use std::fmt;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -11,55 +9,15 @@ use super::chain::{self, Certificate, ChainError};
 
 pub use crate::list::distinct;
 
-/// A CA that callers trust. Equal if the certificates are.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ca {
-    /// The certificate as callers hold it.
-    pub der: Vec<u8>,
-    /// The first second at which it is valid.
-    pub not_before: Timestamp,
-    /// The last second at which it is valid.
-    pub not_after: Timestamp,
-}
-
-impl Ca {
-    /// True for one that is past its end; one that is not valid yet has not expired.
-    pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.not_after < now
-    }
-
-    /// Whether a caller accepts it at this time.
-    pub fn is_valid(&self, now: Timestamp) -> bool {
-        self.not_before <= now && !self.has_expired(now)
-    }
-}
-
-impl From<Certificate> for Ca {
-    fn from(read: Certificate) -> Self {
-        Self {
-            der: read.der,
-            not_before: read.not_before,
-            not_after: read.not_after,
-        }
-    }
-}
-
-impl fmt::Debug for Ca {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ca")
-            .field("bytes", &self.der.len())
-            .field("not_before", &self.not_before)
-            .field("not_after", &self.not_after)
-            .finish()
-    }
-}
+/// A CA that callers trust.
+pub type Ca = Certificate;
 
 /// The CAs of a PEM text, in order, each once.
 ///
 /// # Errors
 /// As for [`chain::read`].
 pub fn read(pem: &[u8]) -> Result<Vec<Ca>, ChainError> {
-    Ok(distinct(chain::read(pem)?.into_iter().map(Ca::from)))
+    Ok(distinct(chain::read(pem)?))
 }
 
 /// The PEM text of these CAs.

@@ -6,7 +6,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::pem::{self, Block, NotPem};
 
 /// A certificate that parsed, and the fields that meshgate looks at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Certificate {
     /// Without the trust data that `openssl x509 -trustout` appends.
     pub der: Vec<u8>,
@@ -72,6 +72,16 @@ pub fn ends(text: &[u8]) -> Result<Vec<(String, Timestamp)>, ChainError> {
 }
 
 impl Certificate {
+    /// True for one that is past its end; one that is not valid yet has not expired.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.not_after < now
+    }
+
+    /// Whether a caller accepts it at this time.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.not_before <= now && !self.has_expired(now)
+    }
+
     fn parse(block: &Block) -> Result<Self, String> {
         let (rest, parsed) = X509Certificate::from_der(&block.der).map_err(|e| e.to_string())?;
         let time = |seconds| Timestamp::from_second(seconds).map_err(|e| e.to_string());

@@ -62,11 +62,9 @@ impl Injectors {
         for (number, entry) in spec.injectors.value.into_iter().enumerate() {
             let at = entry.at;
             let profile = from_entry(&mut resolver, entry, number)?;
-            if !names.insert(profile.name.clone()) {
-                let name = profile.name;
-                let problem = format!("injector \"{name}\" is there twice, expected once");
-                return resolver.refuse(at, problem);
-            }
+            let name = &profile.name;
+            let problem = format_args!("injector \"{name}\" is there twice, expected once");
+            resolver.refuse_if(!names.insert(name.clone()), at, problem)?;
             profiles.push(profile);
         }
         let excluded = excluded.unwrap_or_default();
@@ -114,12 +112,8 @@ fn from_entry(
         let problem = format!("found instances, expected none: preset {name} has no copies");
         return resolver.refuse(own.webhook_labels.at, problem);
     }
-    let known: Vec<&str> = preset
-        .options
-        .iter()
-        .flatten()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let known = preset.options.iter().flatten();
+    let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
     let mut options = own.options.iter().flatten();
     if let Some((unknown, value)) = options.find(|(option, _)| !known.contains(&option.as_str())) {
         let expected = if known.is_empty() {

@@ -59,6 +59,14 @@ impl<'d> Resolver<'d> {
         Err(self.document.error_at(at, problem))
     }
 
+    /// The same, if something is wrong there.
+    pub(super) fn refuse_if(&self, wrong: bool, at: Location, problem: impl Display) -> Result<()> {
+        if wrong {
+            return self.refuse(at, problem);
+        }
+        Ok(())
+    }
+
     /// A field without which no profile is whole.
     fn wanted<T>(&self, field: Option<T>, key: &str, what: &str) -> Result<T> {
         let problem = format_args!("key \"{key}\" is missing in this profile: {what}");
@@ -104,7 +112,7 @@ impl<'d> Resolver<'d> {
             skips: self.texts_or_none(skips, "a container's name")?,
             validator: spec.validator.map(|one| self.validator(one)).transpose()?,
             cni: spec.cni.map(|cni| self.cni(cni)).transpose()?,
-            minimum: self.minimum(spec.minimum)?,
+            minimum: self.minimum(spec.minimum.as_ref())?,
             readiness: spec.readiness.unwrap_or_default(),
             hint: spec.hint.map(|hint| self.sentence(hint)).transpose()?,
             options: std::mem::take(&mut self.options),
@@ -112,12 +120,12 @@ impl<'d> Resolver<'d> {
     }
 
     /// With a minimum of 0 the gate would never wait, and say that it does.
-    fn minimum(&self, minimum: Option<Placed<Plain<u32>>>) -> Result<u32> {
-        match minimum {
-            Some(zero) if zero.value.0 == 0 => self.refuse(zero.at, "found 0, expected 1 or more"),
-            Some(count) => Ok(count.value.0),
-            None => Ok(1),
-        }
+    fn minimum(&self, minimum: Option<&Placed<Plain<u32>>>) -> Result<u32> {
+        let Some(count) = minimum else {
+            return Ok(1);
+        };
+        self.refuse_if(count.value.0 == 0, count.at, "found 0, expected 1 or more")?;
+        Ok(count.value.0)
     }
 
     /// At most one `*`, at the front: a chart may put the release's name before the entry's
@@ -127,10 +135,9 @@ impl<'d> Resolver<'d> {
         let at = name.at;
         let name = self.filled(name, "the name of a webhook entry")?;
         let rest = name.strip_prefix('*').unwrap_or(&name);
-        if rest.is_empty() || rest.contains('*') {
-            let expected = "expected a name with at most one *, at its front";
-            return self.refuse(at, format_args!("found webhook \"{name}\", {expected}"));
-        }
+        let expected = "expected a name with at most one *, at its front";
+        let problem = format_args!("found webhook \"{name}\", {expected}");
+        self.refuse_if(rest.is_empty() || rest.contains('*'), at, problem)?;
         Ok(WebhookName(name))
     }
 
@@ -139,11 +146,9 @@ impl<'d> Resolver<'d> {
     fn path(&self, path: Placed<String>) -> Result<String> {
         let at = path.at;
         let path = self.filled(path, "a path that begins with /")?;
-        if path.starts_with('/') {
-            return Ok(path);
-        }
         let problem = format_args!("found path \"{path}\", expected one that begins with /");
-        self.refuse(at, problem)
+        self.refuse_if(!path.starts_with('/'), at, problem)?;
+        Ok(path)
     }
 
     /// Istio's revisions and tags (case 31). The fallback's Service is looked at where no webhook
@@ -184,10 +189,8 @@ impl<'d> Resolver<'d> {
 
     /// The plugin's pods are found by their labels, so that one is needed at least.
     fn cni(&self, spec: CniSpec) -> Result<Cni> {
-        if spec.pod_label.value.is_empty() {
-            let problem = "found no label, expected one at least: all pods would be meant";
-            return self.refuse(spec.pod_label.at, problem);
-        }
+        let problem = "found no label, expected one at least: all pods would be meant";
+        self.refuse_if(spec.pod_label.value.is_empty(), spec.pod_label.at, problem)?;
         let taint = spec.taint.map(|taint| self.filled(taint, "a taint's key"));
         Ok(Cni {
             namespaces: self.namespaces(spec.namespaces)?,
@@ -218,14 +221,11 @@ impl<'d> Resolver<'d> {
     /// `notImage` alone there is no container whose image could be a placeholder (case 37).
     fn injected(&mut self, spec: Placed<InjectedSpec>) -> Result<InjectedSet> {
         let (at, spec) = (spec.at, spec.value);
-        if spec.sidecar.is_none() && spec.init.is_none() {
-            let problem = "this set names no container, expected sidecar, init or both: any pod \
-                           would do";
-            return self.refuse(at, problem);
-        }
+        let problem = "this set names no container, expected sidecar, init or both: any pod \
+                       would do";
+        self.refuse_if(spec.sidecar.is_none() && spec.init.is_none(), at, problem)?;
         if let (None, Some(images)) = (&spec.sidecar, &spec.not_image) {
-            let problem = "found notImage without sidecar, expected both";
-            return self.refuse(images.at, problem);
+            return self.refuse(images.at, "found notImage without sidecar, expected both");
         }
         let when = match spec.when {
             Some(terms) => {

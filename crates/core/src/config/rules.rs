@@ -53,24 +53,18 @@ impl Resolver<'_> {
     fn rule(&mut self, number: usize, spec: Placed<RuleSpec>) -> Result<Rule> {
         let (at, spec) = (spec.at, spec.value);
         let option = spec.option.map(|name| self.option(name)).transpose()?;
-        if spec.when.value.is_empty() && option.is_none() {
-            let problem = "found an empty list, expected one term at least: a rule that always \
-                           holds must depend on an option";
-            return self.refuse(spec.when.at, problem);
-        }
+        let always_holds = spec.when.value.is_empty() && option.is_none();
+        let problem = "found an empty list, expected one term at least: a rule that always \
+                       holds must depend on an option";
+        self.refuse_if(always_holds, spec.when.at, problem)?;
         // With copies, readiness is that of one of them: the rule has to say of which (case 31).
         let wants_instance = self.has_instances && spec.then == Outcome::Required;
-        match &spec.instance {
-            None if wants_instance => {
-                let problem = format!("rule {number} requires the injector but names no instance");
-                return self.refuse(at, problem);
-            }
-            Some(instance) if !wants_instance => {
-                let problem = "found an instance, expected it only where the profile has \
-                               `instances` and the rule says `then: required`";
-                return self.refuse(instance.at, problem);
-            }
-            Some(_) | None => {}
+        let problem = format_args!("rule {number} requires the injector but names no instance");
+        self.refuse_if(wants_instance && spec.instance.is_none(), at, problem)?;
+        if let Some(instance) = &spec.instance {
+            let problem = "found an instance, expected it only where the profile has \
+                           `instances` and the rule says `then: required`";
+            self.refuse_if(!wants_instance, instance.at, problem)?;
         }
         Ok(Rule {
             number,
@@ -118,26 +112,22 @@ impl Resolver<'_> {
         let key = self.key(key, at)?;
         let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.at);
         let fold = spec.fold.is_some_and(|fold| fold.value.0);
+        let expected = "expected exactly one of in, notIn, exists";
         let test = match (spec.one_of, spec.not_in, spec.exists) {
             (Some(list), None, None) => self.one_of(list, fold, key.place)?,
             (None, Some(list), None) => self.one_of(list, fold, key.place)?.negated(),
             (None, None, Some(Plain(true))) => Test::exists(),
             (None, None, Some(Plain(false))) => Test::exists().negated(),
             (None, None, None) => {
-                let problem = "this term has no test, expected exactly one of in, notIn, exists";
-                return self.refuse(at, problem);
+                return self.refuse(at, format_args!("this term has no test, {expected}"));
             }
-            _ => {
-                let problem = "found several tests, expected exactly one of in, notIn, exists";
-                return self.refuse(at, problem);
-            }
+            _ => return self.refuse(at, format_args!("found several tests, {expected}")),
         };
         // A namespaceSelector compares labels byte by byte: folded, the registration and the
         // decision would differ.
-        if fold && (key.place.is_label() || test.values.is_empty()) {
-            let problem = "found fold, expected it only with in and notIn on annotations";
-            return self.refuse(fold_at, problem);
-        }
+        let is_foldable = !key.place.is_label() && !test.values.is_empty();
+        let problem = "found fold, expected it only with in and notIn on annotations";
+        self.refuse_if(fold && !is_foldable, fold_at, problem)?;
         let slot = self.keys.intern(&key, self.number);
         Ok(Term { key, test, slot })
     }
@@ -154,21 +144,17 @@ impl Resolver<'_> {
         let mut seen = BTreeSet::new();
         for value in &list.value {
             let (text, at) = (&value.value, value.at);
-            if place.is_label() && !is_label_value(text) {
-                let found = shown(text);
-                let problem = format!("found \"{found}\", which no label can have as its value");
-                return self.refuse(at, problem);
-            }
+            let found = shown(text);
+            let problem = format_args!("found \"{found}\", which no label can have as its value");
+            self.refuse_if(place.is_label() && !is_label_value(text), at, problem)?;
             // Folded, two spellings are one value.
             let same = if fold {
                 text.to_ascii_lowercase()
             } else {
                 text.clone()
             };
-            if !seen.insert(same) {
-                let problem = format!("value \"{}\" is there twice, expected once", shown(text));
-                return self.refuse(at, problem);
-            }
+            let problem = format_args!("value \"{found}\" is there twice, expected once");
+            self.refuse_if(!seen.insert(same), at, problem)?;
         }
         let values = list.value.into_iter().map(|value| value.value);
         Ok(Test::one_of(values.collect(), fold))
@@ -191,19 +177,16 @@ impl Resolver<'_> {
         let Some((place, name)) = named.next() else {
             return self.refuse(at, format_args!("no key is named here, {expected}"));
         };
-        if named.next().is_some() {
-            return self.refuse(at, format_args!("found several keys, {expected}"));
-        }
-        if !is_qualified_name(&name.value) {
-            let article = if place.is_label() { "a" } else { "an" };
-            let problem = format!(
-                "found \"{}\", expected the name of {article} {}: letters, digits, -, _ and ., \
-                 after an optional domain and /",
-                shown(&name.value),
-                place.noun(),
-            );
-            return self.refuse(name.at, problem);
-        }
+        let problem = format_args!("found several keys, {expected}");
+        self.refuse_if(named.next().is_some(), at, problem)?;
+        let article = if place.is_label() { "a" } else { "an" };
+        let problem = format_args!(
+            "found \"{}\", expected the name of {article} {}: letters, digits, -, _ and ., \
+             after an optional domain and /",
+            shown(&name.value),
+            place.noun(),
+        );
+        self.refuse_if(!is_qualified_name(&name.value), name.at, problem)?;
         Ok(Key {
             place,
             name: name.value,

@@ -20,20 +20,14 @@ const MAX_DNS_LABEL: usize = 63;
 impl Resolver<'_> {
     /// Refuses any text but one.
     pub(super) fn is(&self, found: &Placed<String>, expected: &str) -> Result<()> {
-        if found.value == expected {
-            return Ok(());
-        }
-        let problem = format!("found \"{}\", expected {expected}", shown(&found.value));
-        self.refuse(found.at, problem)
+        let problem = format_args!("found \"{}\", expected {expected}", shown(&found.value));
+        self.refuse_if(found.value != expected, found.at, problem)
     }
 
     /// Refuses an empty list. It says nothing, and leaving the key out says so better.
     pub(super) fn not_empty<T>(&self, list: &Placed<Vec<T>>, expected: &str) -> Result<()> {
-        if !list.value.is_empty() {
-            return Ok(());
-        }
-        let problem = format!("found an empty list, expected {expected}");
-        self.refuse(list.at, problem)
+        let problem = format_args!("found an empty list, expected {expected}");
+        self.refuse_if(list.value.is_empty(), list.at, problem)
     }
 
     /// Refuses more entries than people write.
@@ -44,11 +38,8 @@ impl Resolver<'_> {
         noun: &str,
     ) -> Result<()> {
         let found = list.value.len();
-        if found <= most {
-            return Ok(());
-        }
-        let problem = format!("found {found} {noun}s, expected {most} at most");
-        self.refuse(list.at, problem)
+        let problem = format_args!("found {found} {noun}s, expected {most} at most");
+        self.refuse_if(found > most, list.at, problem)
     }
 
     /// Refuses a list with no entry, or with more than `most`.
@@ -59,13 +50,11 @@ impl Resolver<'_> {
 
     /// A text with something in it, on one line: it becomes part of sentences and of log lines.
     pub(super) fn text(&self, text: String, at: Location, expected: &str) -> Result<String> {
-        if text.trim().is_empty() {
-            return self.refuse(at, format_args!("found an empty text, expected {expected}"));
-        }
-        if text.chars().any(char::is_control) {
-            let found = format!("\"{}\" with a line break, tab or the like", shown(&text));
-            return self.refuse(at, format_args!("found {found}, expected {expected}"));
-        }
+        let problem = format_args!("found an empty text, expected {expected}");
+        self.refuse_if(text.trim().is_empty(), at, problem)?;
+        let found = format!("\"{}\" with a line break, tab or the like", shown(&text));
+        let problem = format_args!("found {found}, expected {expected}");
+        self.refuse_if(text.chars().any(char::is_control), at, problem)?;
         Ok(text)
     }
 
@@ -108,10 +97,8 @@ impl Resolver<'_> {
         for text in list.value {
             let at = text.at;
             let text = check(text)?;
-            if !seen.insert(text.clone()) {
-                let problem = format!("\"{}\" is there twice, expected once", shown(&text));
-                return self.refuse(at, problem);
-            }
+            let problem = format_args!("\"{}\" is there twice, expected once", shown(&text));
+            self.refuse_if(!seen.insert(text.clone()), at, problem)?;
             texts.push(text);
         }
         Ok(texts)
@@ -122,21 +109,17 @@ impl Resolver<'_> {
         let at = text.at;
         let text = self.filled(text, "one line of text")?;
         let length = text.chars().count();
-        if length > MAX_WARNING {
-            let problem = format!("found {length} characters, expected {MAX_WARNING} at most");
-            return self.refuse(at, problem);
-        }
+        let problem = format_args!("found {length} characters, expected {MAX_WARNING} at most");
+        self.refuse_if(length > MAX_WARNING, at, problem)?;
         Ok(text)
     }
 
     /// The name of an injector: see [`Profile::name`](crate::injector::profile::Profile::name).
     pub(super) fn name(&self, name: Placed<String>) -> Result<String> {
-        if is_dns_label(&name.value, 40) {
-            return Ok(name.value);
-        }
         let expected = "expected 1 to 40 lower case letters, digits and dashes, no dash at an end";
-        let problem = format!("found name \"{}\", {expected}", shown(&name.value));
-        self.refuse(name.at, problem)
+        let problem = format_args!("found name \"{}\", {expected}", shown(&name.value));
+        self.refuse_if(!is_dns_label(&name.value, 40), name.at, problem)?;
+        Ok(name.value)
     }
 
     /// A name as Namespaces and Services have them; `placeholder` may stand in it.
@@ -153,12 +136,10 @@ impl Resolver<'_> {
         } else {
             is_dns_label(&text.replace(placeholder, "x"), MAX_DNS_LABEL)
         };
-        if fits {
-            return Ok(text);
-        }
         let expected = format!("{expected}: at most 63 lower case letters, digits and dashes");
-        let problem = format!("found \"{}\", expected {expected}", shown(&text));
-        self.refuse(at, problem)
+        let problem = format_args!("found \"{}\", expected {expected}", shown(&text));
+        self.refuse_if(!fits, at, problem)?;
+        Ok(text)
     }
 }
 

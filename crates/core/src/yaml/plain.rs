@@ -8,52 +8,39 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, IntoDeserializer, Visitor};
 
 /// A value that is no text. In a JSON Schema it is the value alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Plain<T>(pub T);
 
 /// What can be plain.
-pub trait Scalar: Sized {
+pub trait Scalar: DeserializeOwned {
     /// In words, for "expected …".
     const EXPECTED: &'static str;
-    /// The value, if `true` and `false` can be one.
-    fn of_switch(_found: bool) -> Option<Self> {
-        None
-    }
-    /// The value, if this whole number can be one.
-    fn of_number(_found: i128) -> Option<Self> {
-        None
-    }
 }
 
 impl Scalar for bool {
     const EXPECTED: &'static str = "true or false";
-    fn of_switch(found: bool) -> Option<Self> {
-        Some(found)
-    }
 }
 
 impl Scalar for u32 {
     const EXPECTED: &'static str = "a whole number, 1 or more";
-    fn of_number(found: i128) -> Option<Self> {
-        found.try_into().ok()
-    }
 }
 
 impl Scalar for i32 {
     const EXPECTED: &'static str = "a whole number";
-    fn of_number(found: i128) -> Option<Self> {
-        found.try_into().ok()
-    }
 }
 
 struct PlainVisitor<T>(PhantomData<T>);
 
-fn take<T: Scalar, E: Error>(value: Option<T>, found: impl fmt::Display) -> Result<Plain<T>, E> {
-    let problem = || E::custom(format_args!("found {found}, expected {}", T::EXPECTED));
-    value.map(Plain).ok_or_else(problem)
+/// The value as it was found, if it can be a `T`: serde takes a number only where it fits.
+fn take<'de, T: Scalar, E: Error>(
+    found: impl IntoDeserializer<'de, E> + fmt::Display + Copy,
+) -> Result<Plain<T>, E> {
+    let problem = |_| E::custom(format_args!("found {found}, expected {}", T::EXPECTED));
+    let value = T::deserialize(found.into_deserializer());
+    value.map(Plain).map_err(problem)
 }
 
 impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
@@ -62,20 +49,22 @@ impl<T: Scalar> Visitor<'_> for PlainVisitor<T> {
         f.write_str(T::EXPECTED)
     }
     fn visit_bool<E: Error>(self, found: bool) -> Result<Plain<T>, E> {
-        take(T::of_switch(found), found)
+        take(found)
     }
     fn visit_i64<E: Error>(self, found: i64) -> Result<Plain<T>, E> {
-        take(T::of_number(found.into()), found)
+        take(found)
     }
     fn visit_u64<E: Error>(self, found: u64) -> Result<Plain<T>, E> {
-        take(T::of_number(found.into()), found)
+        take(found)
     }
     fn visit_f64<E: Error>(self, found: f64) -> Result<Plain<T>, E> {
-        take(None, found)
+        take(found)
     }
     fn visit_str<E: Error>(self, found: &str) -> Result<Plain<T>, E> {
         let short: String = found.chars().take(40).collect();
-        take(None, format_args!("the text \"{}\"", short.escape_debug()))
+        let (found, expected) = (short.escape_debug(), T::EXPECTED);
+        let problem = format_args!("found the text \"{found}\", expected {expected}");
+        Err(E::custom(problem))
     }
 }
 

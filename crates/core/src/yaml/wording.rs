@@ -20,16 +20,10 @@ pub(super) fn problem(error: &Error, rest: &str) -> String {
     match error {
         Error::SerdeUnknownField {
             field, expected, ..
-        } => {
-            let expected = one_of(expected);
-            format!("unknown key \"{field}\", expected {expected}")
-        }
+        } => format!("unknown key \"{field}\", expected {}", one_of(expected)),
         Error::SerdeUnknownVariant {
             variant, expected, ..
-        } => {
-            let expected = one_of(expected);
-            format!("found \"{variant}\", expected {expected}")
-        }
+        } => format!("found \"{variant}\", expected {}", one_of(expected)),
         Error::SerdeMissingField { field, .. } => format!("key \"{field}\" is missing here"),
         Error::DuplicateMappingKey { key, .. } => match key {
             Some(key) => format!("key \"{key}\" is there twice, expected once"),

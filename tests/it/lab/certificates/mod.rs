@@ -100,7 +100,7 @@ impl Control {
             client: lab.client().await.clone(),
             claim: Claim::always(),
         };
-        let tasks = Tasks::new(Shutdown::new());
+        let tasks = Tasks::new(Shutdown::default());
         drop(controllers::start(alone, make, &tasks, &stop));
         Running { stop }
     }
@@ -129,7 +129,7 @@ impl Control {
         };
         let reporting = Reporting {
             metrics: Arc::clone(metrics),
-            check: HealthChecks::new().add("registration"),
+            check: HealthChecks::default().add("registration"),
         };
         move |client| {
             Context::new(

@@ -226,6 +226,7 @@ impl World {
     fn new_ca(&self, version: u64) -> Ca {
         Ca {
             der: version.to_string().into_bytes(),
+            subject: "CN=meshgate".to_owned(),
             not_before: self.now - SignedDuration::from_hours(1),
             not_after: self.now + LIFETIMES.ca,
         }

@@ -282,10 +282,7 @@ fn usable(observed: &Observed, now: Timestamp) -> Result<&HeldCa, Why> {
         Held::Unusable(why) => return Err(Why::Unusable(why.clone())),
         Held::Good(ca) => ca,
     };
-    match renewal(ca.current.not_before, ca.current.not_after, now) {
-        Some(why) => Err(why),
-        None => Ok(ca),
-    }
+    renewal(ca.current.not_before, ca.current.not_after, now).map_or(Ok(ca), Err)
 }
 
 /// Why a certificate that is valid between these times is renewed, if it is. One that begins later serves as
@@ -312,10 +309,8 @@ fn leaf_is_wanted(observed: &Observed, ca: &HeldCa, now: Timestamp) -> Option<(W
     let why = renewal(leaf.not_before, leaf.not_after, now);
     let is_by_other = leaf.issuer != ca.current && matches!(why, None | Some(Why::Due));
     let why = if is_by_other { Why::OtherCa } else { why? };
-    Some((
-        why,
-        Life::new(leaf.not_before, leaf.not_after).is_ending(now),
-    ))
+    let is_urgent = Life::new(leaf.not_before, leaf.not_after).is_ending(now);
+    Some((why, is_urgent))
 }
 
 fn rest_until(observed: &Observed, ca: &HeldCa, bundle: &[Ca]) -> Timestamp {

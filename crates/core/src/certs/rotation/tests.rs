@@ -20,6 +20,7 @@ fn ca(made: i64) -> Ca {
     let hour = SignedDuration::from_hours(1);
     Ca {
         der: made.to_string().into_bytes(),
+        subject: "CN=meshgate".to_owned(),
         not_before: day(made) - hour,
         not_after: day(made + 300),
     }
