@@ -71,7 +71,7 @@ impl Admission {
         self.metrics.decided(&answer.labels, start.elapsed());
         if let Some(refusal) = &answer.refusal {
             let now = start.into_std();
-            let view_age = self.cluster.freshness().oldest(now);
+            let view_age = self.cluster.freshness.oldest(now);
             self.refusals.refused(refusal, now, view_age);
         }
         Ok(([(header::CONTENT_TYPE, "application/json")], answer.body).into_response())
@@ -106,7 +106,7 @@ impl Admission {
             Err(decision) => return Some(Answer::new(hook, request, None, &decision.into())),
             Ok(pod) => pod,
         };
-        let freshness = self.cluster.freshness();
+        let freshness = &self.cluster.freshness;
         let known = store.namespace(request.namespace());
         let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
         let decision = judge(hook, store, &pod, namespace);

@@ -183,7 +183,7 @@ fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> a
 /// Prints what is known before the first answer of the API server.
 fn say(api: &Config, configuration: &str, admin: &Admin) -> anyhow::Result<()> {
     let (version, server) = (env!("CARGO_PKG_VERSION"), &api.cluster_url);
-    let probes = admin.address();
+    let probes = admin.address;
     output::print(&format!(
         "meshgate {version} keeps the registration in the cluster of {server}\n\n  \
          injectors {configuration}\n  \

@@ -74,17 +74,6 @@ impl Location {
             installation,
         }
     }
-
-    /// True if webhook entries name several Services, none of them the profile's own.
-    pub(super) fn is_ambiguous(&self) -> bool {
-        matches!(
-            self.installation,
-            Installation::At {
-                ambiguous: true,
-                ..
-            }
-        )
-    }
 }
 
 /// See [`Location::target`].

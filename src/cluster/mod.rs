@@ -29,7 +29,7 @@ use self::store::Store;
 pub struct Cluster {
     store: RwLock<Store>,
     synced: AtomicBool,
-    freshness: Freshness,
+    pub freshness: Freshness,
 }
 
 impl Cluster {
@@ -72,9 +72,5 @@ impl Cluster {
     /// (case 61).
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
-    }
-
-    pub fn freshness(&self) -> &Freshness {
-        &self.freshness
     }
 }

@@ -3,7 +3,8 @@
 use meshgate_core::injector::Injector;
 use meshgate_core::injector::profile::{DEFAULT_INSTANCE, ReadinessSource, ServiceName};
 use meshgate_core::readiness::Readiness;
-use meshgate_core::readiness::endpoints::{Nodes, Slice};
+use meshgate_core::readiness::endpoints::Slice;
+use meshgate_core::readiness::installation::Installation::At;
 
 use super::located::{Located, Location};
 use super::object::Kind;
@@ -63,7 +64,16 @@ impl Store {
     /// Names of injectors whose webhook entries name several Services, none of them the
     /// profile's own.
     pub fn ambiguous(&self) -> impl Iterator<Item = &str> {
-        let is_ambiguous = |located: &Located| located.all().any(Location::is_ambiguous);
+        let is_ambiguous = |one: &Location| {
+            matches!(
+                one.installation,
+                At {
+                    ambiguous: true,
+                    ..
+                }
+            )
+        };
+        let is_ambiguous = move |located: &Located| located.all().any(is_ambiguous);
         let injectors = self.injectors().iter().enumerate();
         injectors
             .filter(move |(number, _)| self.located(*number).is_some_and(is_ambiguous))
@@ -89,10 +99,6 @@ impl Store {
             (Kind::Node, self.nodes.counts().0),
             (Kind::Webhooks, self.webhooks.len()),
         ]
-    }
-
-    pub fn nodes(&self) -> &Nodes {
-        &self.nodes
     }
 
     /// The `externalName` of a Service, empty for other types, `None` if there is no such

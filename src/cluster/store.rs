@@ -25,7 +25,7 @@ use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId};
 use super::slim;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Store {
     injectors: Arc<Injectors>,
     pub(super) namespaces: HashMap<String, NamespaceView>,
@@ -34,7 +34,7 @@ pub struct Store {
     pub(super) slices: HashMap<ServiceName, BTreeMap<String, Slice>>,
     /// The Service of each slice by namespace and name of the slice: its label may change.
     pub(super) service_of_slice: HashMap<(String, String), ServiceName>,
-    pub(super) nodes: Nodes,
+    pub nodes: Nodes,
     pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
     probes: HashMap<String, Result<(), String>>,
     /// Why enforcement is suspended, as our own configuration says it.
@@ -58,32 +58,21 @@ struct Derived {
 impl Store {
     /// An empty cluster.
     pub fn new(injectors: Arc<Injectors>) -> Self {
-        Self::empty(injectors, false)
+        let mut store = Self {
+            injectors,
+            ..Self::default()
+        };
+        store.derived.webhooks_changed = true;
+        store.settle();
+        store
     }
 
     /// A cluster that will be listed as a whole: no webhook configuration then means that there is none,
     /// and not that it was not written down.
     pub fn of_whole(injectors: Arc<Injectors>) -> Self {
-        Self::empty(injectors, true)
-    }
-
-    fn empty(injectors: Arc<Injectors>, is_whole: bool) -> Self {
-        let mut store = Self {
-            injectors,
-            namespaces: HashMap::new(),
-            services: BTreeMap::new(),
-            slices: HashMap::new(),
-            service_of_slice: HashMap::new(),
-            nodes: Nodes::default(),
-            webhooks: BTreeMap::new(),
-            probes: HashMap::new(),
-            suspension: None,
-            is_whole,
-            derived: Derived {
-                webhooks_changed: true,
-                ..Derived::default()
-            },
-        };
+        let mut store = Self::new(injectors);
+        store.is_whole = true;
+        store.derived.webhooks_changed = true;
         store.settle();
         store
     }

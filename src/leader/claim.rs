@@ -13,14 +13,14 @@ use super::plan::Claimed;
 #[derive(Debug, Clone)]
 pub struct Claim {
     state: watch::Receiver<Option<Claimed>>,
-    writes: Group,
+    pub(super) writes: Group,
 }
 
 /// The other end of a [`Claim`]: the elector says here what it is now.
 #[derive(Debug)]
 pub(super) struct Claimant {
     state: watch::Sender<Option<Claimed>>,
-    writes: Group,
+    pub(super) writes: Group,
 }
 
 /// For ever, to a process.
@@ -103,10 +103,6 @@ impl Claim {
             }
             self.changed_until(end).await;
         }
-    }
-
-    pub(super) fn writes(&self) -> &Group {
-        &self.writes
     }
 
     /// What is claimed, if that has not ended.

@@ -194,7 +194,7 @@ impl Process {
     }
 
     async fn stop(&self) {
-        self.tasks.shutdown().drain("test");
+        self.tasks.shutdown.drain("test");
         self.stop.cancel();
         self.tasks.finished().await.unwrap();
     }

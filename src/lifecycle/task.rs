@@ -18,7 +18,8 @@ use super::Shutdown;
 /// Clones are handles to the same set.
 #[derive(Clone, Debug)]
 pub struct Tasks {
-    shutdown: Shutdown,
+    /// The shutdown that these tasks obey.
+    pub(crate) shutdown: Shutdown,
     tracker: TaskTracker,
     failures: Arc<Mutex<Vec<TaskFailure>>>,
 }
@@ -50,11 +51,6 @@ impl Tasks {
             tracker: TaskTracker::new(),
             failures: Arc::default(),
         }
-    }
-
-    /// The shutdown that these tasks obey.
-    pub fn shutdown(&self) -> &Shutdown {
-        &self.shutdown
     }
 
     /// Starts a task that lives as long as the program. It should end by itself once the shutdown

@@ -3,9 +3,9 @@ use super::*;
 #[tokio::test]
 async fn tasks_that_end_with_the_drain_are_no_failure() {
     let tasks = Tasks::new(Shutdown::default());
-    let shutdown = tasks.shutdown().clone();
+    let shutdown = tasks.shutdown.clone();
     tasks.spawn("watch", async move { shutdown.draining().await });
-    tasks.shutdown().drain("test");
+    tasks.shutdown.drain("test");
     assert_eq!(tasks.finished().await, Ok(()));
 }
 
@@ -16,7 +16,7 @@ async fn an_early_end_stops_the_program_and_is_named() {
     let failure = tasks.finished().await.unwrap_err();
     assert_eq!(failure, TaskFailure::Ended { name: "watch" });
     assert_eq!(
-        tasks.shutdown().cause(),
+        tasks.shutdown.cause(),
         Some("task watch ended although the program was not asked to stop")
     );
 }
@@ -33,7 +33,7 @@ async fn a_panic_stops_the_program_and_is_named() {
 async fn an_abort_drops_what_does_not_end() {
     let tasks = Tasks::new(Shutdown::default());
     tasks.spawn("stuck", std::future::pending());
-    tasks.shutdown().abort("test");
+    tasks.shutdown.abort("test");
     assert_eq!(tasks.finished().await, Ok(()));
 }
 

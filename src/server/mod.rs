@@ -39,7 +39,8 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 /// An HTTPS server, ready to run.
 pub struct Server {
     listener: TcpListener,
-    address: SocketAddr,
+    /// Where it listens; the real port when 0 was asked for.
+    pub address: SocketAddr,
     connections: Arc<Connections>,
     pair: LivePair,
     limits: Limits,
@@ -82,11 +83,6 @@ impl Server {
             limits,
             ready,
         })
-    }
-
-    /// Where it listens; the real port when 0 was asked for.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Serves until the shutdown, then drains:

@@ -1,9 +1,9 @@
 //! The server as its own client: does the listener answer a TLS handshake with the live pair?
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -75,15 +75,10 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Trusts the live pair's own certificate and nothing else. Names and CAs are the clients'
 /// business: this asks only whether it is this process that answers, with the key.
+#[derive(Debug)]
 struct Pinned {
     pair: LivePair,
     provider: Arc<CryptoProvider>,
-}
-
-impl fmt::Debug for Pinned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pinned").field(&self.pair).finish()
-    }
 }
 
 impl ServerCertVerifier for Pinned {

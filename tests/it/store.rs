@@ -197,7 +197,7 @@ fn answers(store: &Store) -> Vec<String> {
     answers.push(shown("counts", store.counts()));
     answers.push(shown(
         "nodes",
-        (store.nodes().counts(), store.nodes().rule_rests()),
+        (store.nodes.counts(), store.nodes.rule_rests()),
     ));
     answers.push(shown("ambiguous", store.ambiguous().collect::<Vec<_>>()));
     answers

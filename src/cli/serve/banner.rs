@@ -35,10 +35,10 @@ impl Lines {
 
     /// Where the server listens, and which CA verifies it.
     pub(super) fn push_server(&mut self, server: &Ready) {
-        let gate = url(server.server.address());
+        let gate = url(server.server.address);
         self.push("gate", &format!("https://{gate}/mutate/pods"));
         self.push("check", &format!("https://{gate}/validate/pods"));
-        let admin = url(server.admin.address());
+        let admin = url(server.admin.address);
         self.push("probes", &format!("http://{admin}/readyz?verbose"));
         let ca = match &server.certificates {
             Certificates::Files(files) => ca_of(files),
@@ -95,7 +95,7 @@ pub(super) fn injectors(store: &Store, origin: &str) -> String {
 pub(super) fn counts(store: &Store) -> String {
     let count = |(kind, count): (Kind, usize)| plural(count, kind.as_str());
     let mut text = store.counts().map(count).join(", ");
-    let (_, lost) = store.nodes().counts();
+    let (_, lost) = store.nodes.counts();
     if lost > 0 {
         text.push_str(&format!(" ({lost} of the Nodes lost)"));
     }
@@ -112,7 +112,7 @@ pub(super) fn excluded(store: &Store) -> String {
 /// What looks wrong, or makes meshgate look away.
 pub(super) fn notes(store: &Store) -> Vec<String> {
     let [(_, namespaces), .., (_, nodes), _] = store.counts();
-    let (_, lost) = store.nodes().counts();
+    let (_, lost) = store.nodes.counts();
     let implausible = format!(
         "{lost} of {nodes} Nodes look lost, which is implausible: meshgate does not look at nodes"
     );
@@ -120,7 +120,7 @@ pub(super) fn notes(store: &Store) -> Vec<String> {
         (namespaces == 0).then_some(
             "no Namespace was found: meshgate refuses pods until their Namespace is there",
         ),
-        store.nodes().rule_rests().then_some(&*implausible),
+        store.nodes.rule_rests().then_some(&*implausible),
         (nodes == 0).then_some("no Node was found: meshgate does not look at nodes"),
         (!store.knows_webhooks()).then_some(
             "no webhook configuration was found: meshgate treats every injector as installed",

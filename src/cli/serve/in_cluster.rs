@@ -95,7 +95,7 @@ async fn tell(checks: Vec<(Kind, HealthCheck)>, cluster: Arc<Cluster>, stop: Can
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
         let now = Instant::now().into_std();
         for (kind, check) in &checks {
-            match cluster.freshness().state(*kind, now) {
+            match cluster.freshness.state(*kind, now) {
                 Ok(text) => check.pass_with(text),
                 Err(text) => check.fail(text),
             }

@@ -155,7 +155,7 @@ fn measure(metrics: &Metrics, cluster: &Cluster, pair: &LivePair) {
         let is_usable = matches!(state.readiness, Readiness::Usable(_));
         (state.injector.profile.name.as_str(), is_usable)
     }));
-    for own in cluster.freshness().ages(Instant::now().into_std()) {
+    for own in cluster.freshness.ages(Instant::now().into_std()) {
         let kind = own.kind.plural();
         metrics.followed(kind, own.age, own.is_current);
         metrics.listed(kind, own.counts.lists, own.counts.unreadable);

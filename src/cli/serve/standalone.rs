@@ -140,7 +140,7 @@ fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> 
         banner::states_table(store),
         quoted(ca.unwrap_or_else(|| Path::new("CA.crt"))),
         quoted(&review),
-        banner::url(server.server.address()),
+        banner::url(server.server.address),
     )
 }
 

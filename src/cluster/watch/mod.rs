@@ -48,7 +48,7 @@ pub struct Feed {
 impl Feed {
     /// Follows `kind`, which the view does not hold yet.
     pub fn new(client: Client, cluster: Arc<Cluster>, kind: Kind) -> Self {
-        cluster.freshness().follow(kind);
+        cluster.freshness.follow(kind);
         let injectors = Arc::clone(cluster.read().injectors());
         Self {
             client,
@@ -103,7 +103,7 @@ impl Feed {
         tracing::debug!(kind = self.kind.as_str(), objects = objects.len(), "listed");
         self.cluster
             .update(|store| store.relist(self.kind, objects));
-        let freshness = self.cluster.freshness();
+        let freshness = &self.cluster.freshness;
         freshness.listed(self.kind);
         if freshness.all_listed() {
             self.cluster.mark_synced();
@@ -126,7 +126,7 @@ impl Feed {
             }
             Err(problem) => problem,
         };
-        self.cluster.freshness().unreadable(self.kind);
+        self.cluster.freshness.unreadable(self.kind);
         let id = written.id(self.kind);
         let has_room = self.told_unreadable.len() < MOST_UNREADABLE;
         if has_room && self.told_unreadable.insert(id.clone()) {
@@ -142,7 +142,7 @@ impl Feed {
 
     /// Notes a failure, and logs it if it is news.
     fn failed(&self, failure: Failure) {
-        let (kind, freshness) = (self.kind.as_str(), self.cluster.freshness());
+        let (kind, freshness) = (self.kind.as_str(), &self.cluster.freshness);
         let text = failure.text.clone();
         if failure.is_expired {
             freshness.behind(self.kind);
@@ -183,7 +183,7 @@ fn trouble(failure: Failure) -> Trouble {
 }
 
 fn heard(cluster: &Cluster, kind: Kind, sign: Sign) {
-    let (freshness, now) = (cluster.freshness(), Instant::now().into_std());
+    let (freshness, now) = (&cluster.freshness, Instant::now().into_std());
     match sign {
         Sign::Heard => freshness.heard(kind, now),
         // It is opened again at once. If that works, nothing was lost.

@@ -17,8 +17,7 @@ use crate::certs::rotation::Registered;
 use crate::certs::secret_data::Content;
 use crate::certs::swap::{LAST_MOMENT, Serving, Swap, Verdict, may_swap};
 use crate::certs::verify::verifying;
-use crate::lifecycle::HealthCheck;
-use crate::lifecycle::wall_clock;
+use crate::lifecycle::{HealthCheck, wall_clock};
 use crate::metrics::Metrics;
 
 use super::registered::Watch;
@@ -152,7 +151,7 @@ impl<'f> Follower<'f> {
 
     /// Serves a new pair if that is safe.
     async fn offer(&mut self, pair: ServingPair) -> Duration {
-        let registered = self.registered.look(self.place.client()).await;
+        let registered = self.registered.look(&self.place.client).await;
         let (swap, problem) = match &registered {
             Ok(registered) => (self.swap(&pair, registered), String::new()),
             // A replica without a valid pair has nothing to lose.

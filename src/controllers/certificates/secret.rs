@@ -21,7 +21,7 @@ const TLS: &str = "kubernetes.io/tls";
 
 #[derive(Clone)]
 pub struct SecretRef {
-    client: Client,
+    pub client: Client,
     namespace: String,
     name: String,
 }
@@ -57,10 +57,6 @@ impl SecretRef {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
-    }
-
-    pub fn client(&self) -> &Client {
-        &self.client
     }
 
     /// An item whenever the Secret may have changed. Needs list and watch of this one name.

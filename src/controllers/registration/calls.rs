@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{
@@ -27,9 +27,10 @@ pub(super) async fn objects_of(
     wanted: impl Iterator<Item = Id>,
 ) -> Result<BTreeMap<Id, Object>, CallError> {
     let mut found = BTreeMap::new();
-    let parsed = |kind: Kind, object| {
+    let parsed = |kind: Kind, object: DynamicObject| {
+        let id = Id::new(kind, &object.name_any());
         Object::of(kind, object).map_err(|error| CallError::Call {
-            what: format!("cannot read an object of kind {}", kind.as_str()),
+            what: format!("cannot parse {id}"),
             answer: Box::new(kube::Error::SerdeError(error)),
         })
     };

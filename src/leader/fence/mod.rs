@@ -70,7 +70,7 @@ async fn send(
     // In a task of its own, which goes on when the controller that wanted the write is stopped:
     // the elector must know when the write has ended.
     let (answer, answered) = oneshot::channel();
-    claim.writes().spawn(async move {
+    claim.writes.spawn(async move {
         // The receiver is gone if that controller was stopped.
         drop(answer.send(write(client, request, end).await));
     });

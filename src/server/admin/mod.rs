@@ -52,7 +52,8 @@ pub type Scrape = Arc<dyn Fn() -> Exposition + Send + Sync>;
 /// The running admin server. Dropping it ends it.
 #[derive(Debug)]
 pub struct Admin {
-    address: SocketAddr,
+    /// Where it listens; the real port when 0 was asked for.
+    pub address: SocketAddr,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -86,13 +87,6 @@ pub fn start(listener: net::TcpListener, health: Health, scrape: Scrape) -> io::
         stop,
         thread: Some(thread),
     })
-}
-
-impl Admin {
-    /// Where it listens; the real port when 0 was asked for.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
 }
 
 impl Drop for Admin {

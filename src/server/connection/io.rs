@@ -1,12 +1,11 @@
 //! The socket side of a connection: sees bytes arrive, and closes without cutting answers off.
 
-use std::io;
-use std::net;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{io, net};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;

@@ -142,7 +142,7 @@ async fn a_namespace_that_may_be_old_is_read_live_and_else_taken_as_it_was() {
     hooks.hold(vec![Object::Namespace(plain("shop"))]);
     let mut client = hooks.client().await;
     let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
-    let freshness = hooks.cluster.freshness();
+    let freshness = &hooks.cluster.freshness;
     let mut says = async |expected: &str, looked_up: u64| {
         for hook in HOOKS {
             let answer = hooks::send(&mut client, hook, review.clone()).await;

@@ -57,7 +57,7 @@ async fn cluster(lab: &Lab, injectors: &Arc<Injectors>) -> Store {
 /// What is asked of a view, for all names that the tests use.
 fn answers(store: &Store, names: &[String]) -> Vec<String> {
     let counts = store.counts();
-    let mut all = vec![format!("{counts:?} {:?}", store.nodes().counts())];
+    let mut all = vec![format!("{counts:?} {:?}", store.nodes.counts())];
     for name in names {
         all.push(format!("{name} {:?}", store.namespace(name)));
         for service in ["s0", "s1"] {

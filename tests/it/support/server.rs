@@ -51,7 +51,7 @@ impl TestServer {
         let listener = bind("127.0.0.1:0".parse().unwrap(), "--listen").unwrap();
         let ready = checks.add("listener");
         let server = Server::new(listener, router, pair.clone(), limits, ready).unwrap();
-        let addr = server.address();
+        let addr = server.address;
         let tasks = Tasks::new(shutdown.clone());
         tasks.spawn("server", server.run(shutdown.clone()));
         eventually("ready", async || are_met(&checks)).await;

@@ -47,7 +47,7 @@ async fn probes_and_metrics_are_answered_as_the_api_server_does() {
     let view = checks.add("view");
     let admin = start(&checks, &shutdown);
     let answers = |path: &str, status: &str, body: &str| {
-        let answer = request(admin.address(), "GET", path);
+        let answer = request(admin.address, "GET", path);
         assert_eq!(status_and_body(&answer), (status, body), "{path}");
     };
     const OK: &str = "HTTP/1.1 200 OK";
@@ -85,15 +85,15 @@ async fn probes_and_metrics_are_answered_as_the_api_server_does() {
 #[tokio::test]
 async fn heads_and_methods() {
     let admin = start(&HealthChecks::default(), &Shutdown::default());
-    let head = request(admin.address(), "HEAD", "/livez");
+    let head = request(admin.address, "HEAD", "/livez");
     assert_eq!(status_and_body(&head), ("HTTP/1.1 200 OK", ""));
     assert!(
         head.contains("content-type: text/plain; charset=utf-8"),
         "{head}"
     );
-    let metrics = request(admin.address(), "GET", "/metrics");
+    let metrics = request(admin.address, "GET", "/metrics");
     assert!(metrics.contains("content-type: application/openmetrics-text"));
-    let post = request(admin.address(), "POST", "/livez");
+    let post = request(admin.address, "POST", "/livez");
     assert!(post.starts_with("HTTP/1.1 405"), "{post}");
 }
 
@@ -137,7 +137,7 @@ fn probes_are_answered_while_all_workers_are_busy() {
     });
     has_begun.recv_timeout(PATIENCE).unwrap();
     for path in ["/livez", "/readyz", "/metrics"] {
-        let answer = request(admin.address(), "GET", path);
+        let answer = request(admin.address, "GET", path);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
     drop(release);

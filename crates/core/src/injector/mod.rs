@@ -99,7 +99,7 @@ impl Injector {
 /// The injectors of a configuration, in its order, compiled for look-ups.
 ///
 /// `from_yaml` reads them from a configuration; `all_presets` takes the presets as they are.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Injectors {
     list: Vec<Injector>,
     keys: Keys,

@@ -77,16 +77,16 @@ impl Followed {
     }
 
     fn is_current(&self) -> bool {
-        self.cluster.freshness().is_current(Kind::Namespace)
+        self.cluster.freshness.is_current(Kind::Namespace)
     }
 
     fn state(&self) -> Result<String, String> {
         let now = Instant::now().into_std();
-        self.cluster.freshness().state(Kind::Namespace, now)
+        self.cluster.freshness.state(Kind::Namespace, now)
     }
 
     fn counts(&self) -> crate::cluster::freshness::Counts {
-        let ages = self.cluster.freshness().ages(Instant::now().into_std());
+        let ages = self.cluster.freshness.ages(Instant::now().into_std());
         ages.first().unwrap().counts
     }
 }

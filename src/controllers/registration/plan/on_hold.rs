@@ -1,8 +1,7 @@
 //! What is planned while all the rest is held back.
 
-use crate::controllers::registration::entries;
 use crate::controllers::registration::observed::Object;
-use crate::controllers::registration::proof;
+use crate::controllers::registration::{entries, proof};
 use crate::kube_api::kind::Kind;
 
 use super::{Action, Given, Plan, comes_first};
