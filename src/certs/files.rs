@@ -14,8 +14,12 @@ pub struct PairFiles {
     pub key: PathBuf,
 }
 
-/// What the files held at one moment: certificate and key.
-pub(super) type Content = (Vec<u8>, Vec<u8>);
+/// What the files held at one moment. Cannot be printed: it has the key.
+#[derive(PartialEq, Eq)]
+pub(super) struct Content {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+}
 
 /// Why the files cannot be served with.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +43,15 @@ impl PairFiles {
     }
 
     pub(super) fn read(&self) -> Result<Content, FilesError> {
-        Ok((read(&self.cert)?, read(&self.key)?))
+        Ok(Content {
+            cert: read(&self.cert)?,
+            key: read(&self.key)?,
+        })
     }
 
     pub(super) fn parse(
         &self,
-        (cert, key): &Content,
+        Content { cert, key }: &Content,
         now: Timestamp,
     ) -> Result<ServingPair, FilesError> {
         ServingPair::from_pem(cert, key, now).map_err(|source| FilesError::Pair {

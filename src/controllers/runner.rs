@@ -62,11 +62,14 @@ pub fn start(
 /// Runs all controllers until the term is over; or until one ends by itself, so that the program goes down.
 async fn run_all(context: &Arc<Context>, over: &CancellationToken) {
     let run = |(name, run): (&'static str, Run)| {
-        let span = tracing::debug_span!("controller", controller = name);
+        let span = tracing::error_span!("controller", controller = name);
         run(Arc::clone(context), over.clone()).instrument(span)
     };
-    let (_, _, others) = select_all(ALL.map(run).map(Box::pin)).await;
+    let (_, first, others) = select_all(ALL.map(run).map(Box::pin)).await;
     if over.is_cancelled() {
         join_all(others).await;
+    } else {
+        let name = ALL.get(first).map(|(name, _)| *name);
+        tracing::error!(controller = name, "a controller ended by itself");
     }
 }

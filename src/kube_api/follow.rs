@@ -12,6 +12,7 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::future::ready;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ where
 }
 
 /// An item whenever one of the objects that `api` names may have changed. After a failure, what was missed
-/// comes as a change.
+/// comes as a change; the start of a list, which may fail again and again, is none.
 pub fn changes<K>(
     client: &Client,
     api: impl Fn(Client) -> Api<K> + Send + 'static,
@@ -142,10 +143,18 @@ pub fn changes<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let path = api(client.clone()).resource_url().to_owned();
     let events = follow(client, api, config, drop);
-    events
-        .filter_map(async |event| event.ok().map(drop))
-        .boxed()
+    let is_change = move |event: &Result<_, Failure>| match event {
+        Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => true,
+        Ok(Event::Init | Event::InitApply(_)) => false,
+        Err(failure) => {
+            tracing::debug!("cannot follow {path}: {failure}");
+            false
+        }
+    };
+    let changes = events.filter(move |event| ready(is_change(event)));
+    changes.map(drop).boxed()
 }
 
 type Pauses = ResetTimerBackoff<ExponentialBackoff>;

@@ -38,7 +38,7 @@ async fn after_a_long_silence_the_kind_is_listed_anew() {
             let list = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
             Answer::from(list)
         };
-        std::future::ready(Ok::<_, Infallible>(Response::new(answer)))
+        ready(Ok::<_, Infallible>(Response::new(answer)))
     });
     let client = Client::new(service, "default");
     let mut events = follow(&client, Api::<ConfigMap>::all, Config::default(), drop);
@@ -65,6 +65,24 @@ async fn after_a_long_silence_the_kind_is_listed_anew() {
         "{failures:?}"
     );
     assert_eq!((failures.len(), lists.load(Ordering::Relaxed)), (1, 2));
+}
+
+/// Each try begins a list. A controller that takes that for a change would never pause.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_again_and_again_is_no_change() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&tries);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let mut answer = Response::new(Answer::from(r#"{"code":503,"message":"later"}"#));
+        *answer.status_mut() = hyper::StatusCode::SERVICE_UNAVAILABLE;
+        ready(Ok::<_, Infallible>(answer))
+    });
+    let client = Client::new(service, "default");
+    let mut changes = changes(&client, Api::<ConfigMap>::all, Config::default());
+    let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
+    assert!(change.is_err());
+    assert!(tries.load(Ordering::Relaxed) > 10);
 }
 
 #[test]

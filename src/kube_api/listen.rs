@@ -86,7 +86,8 @@ impl Line {
         }
         let silence = self.heard.lock().elapsed();
         if is_watch && silence > TOO_OLD {
-            return Err(TooOld(silence).into());
+            // Whole seconds: the same cause is told once.
+            return Err(TooOld(Duration::from_secs(silence.as_secs())).into());
         }
         let answer = timeout(ANSWER, client.send(request)).await;
         let answer = answer.map_err(|_| format!("no answer within {ANSWER:?}"))??;

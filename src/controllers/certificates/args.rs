@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
+use rustls::pki_types::ServerName;
 
 use crate::certs::rotation::Lifetimes;
 
@@ -66,11 +67,15 @@ impl CertificatesArgs {
     }
 }
 
-/// The DNS names of a Service.
+/// The DNS names of a Service. What callers refuse as a name is left out, such as `meshgate.2024` for a
+/// namespace of digits: no certificate would ever count as issued for it.
 pub fn names(namespace: &str, service: &str) -> Vec<String> {
+    let service = service.trim_matches(['[', ']']);
     let ends = [".svc", ".svc.cluster.local", ""];
     let long = ends.map(|end| format!("{service}.{namespace}{end}"));
-    long.into_iter().chain([service.to_owned()]).collect()
+    let all = long.into_iter().chain([service.to_owned()]);
+    all.filter(|name| ServerName::try_from(name.as_str()).is_ok())
+        .collect()
 }
 
 fn parse_lifetime(text: &str) -> Result<Duration, String> {

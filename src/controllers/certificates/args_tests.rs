@@ -32,3 +32,12 @@ fn a_service_is_called_by_its_long_name_first() {
         ]
     );
 }
+
+/// rustls takes no name whose last label is a number, and no address in brackets.
+#[test]
+fn names_that_no_caller_takes_are_left_out() {
+    let of_digits = names("2024", "meshgate");
+    assert!(!of_digits.contains(&"meshgate.2024".to_owned()));
+    assert_eq!(of_digits.len(), 3);
+    assert_eq!(names("meshgate-system", "[::1]"), ["::1"]);
+}

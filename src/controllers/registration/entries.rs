@@ -55,7 +55,14 @@ pub(super) fn is_any_armed(live: &Object) -> bool {
         .any(|entry| is_ours(entry) && arms(entry))
 }
 
-/// Whether webhooks refuse pods now, whatever they were written for.
+/// Whether webhooks refuse pods now: they are armed, and not suspended.
+pub(super) fn do_webhooks_refuse(observed: &Observed) -> bool {
+    let mut objects = observed.objects.values();
+    let refuses = |entry: &Entry| is_ours(entry) && arms(entry) && entry.is_armed();
+    objects.any(|live| live.id.name == CONFIGURATION && live.entries().iter().any(refuses))
+}
+
+/// Whether webhooks are armed now, whatever they were written for.
 pub(super) fn are_webhooks_armed(observed: &Observed) -> bool {
     let mut objects = observed.objects.values();
     objects.any(|live| live.id.name == CONFIGURATION && is_any_armed(live))

@@ -131,8 +131,11 @@ impl Reporter {
         let notes = || observed.suspended().map(|(_, note)| note);
         let subjects = notes().flat_map(|note| note.subjects());
         self.context.metrics.glass_broken(subjects);
-        let end = notes().filter_map(|note| note.until).min()?;
-        let left = Duration::try_from(end.duration_since(wall_clock()));
+        let now = wall_clock();
+        // One that is over may stay for a while, where another client keeps writing it.
+        let ends = notes().filter_map(|note| note.until);
+        let end = ends.filter(|end| *end > now).min()?;
+        let left = Duration::try_from(end.duration_since(now));
         // The wall clock may be set: each look reads it again.
         Instant::now().checked_add(left.unwrap_or_default())
     }

@@ -21,6 +21,8 @@ pub(super) struct Status {
     pub(super) is_complete: bool,
     /// Pods that require an injector are refused, also while meshgate cannot be called.
     pub(super) enforces: bool,
+    /// How many policies and bindings that refuse pods an administrator has suspended.
+    pub(super) suspended: usize,
     /// What is asked about fewer pods than wanted.
     pub(super) narrowed: Vec<String>,
     pub(super) hold: Hold,
@@ -71,18 +73,22 @@ impl Facts<'_> {
             .map(|one| entries::armed(one, observed.live(one)));
         let (armed, all) = counts.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
         let is_there = wanted.iter().all(|one| observed.live(one).is_some());
-        // Suspended bindings are proved too, as they are: they refuse nothing.
-        let mut checks = wanted.iter().filter(|one| is_check(&one.id));
-        let as_wanted = |one: &Object| observed.live(one).is_some_and(|live| contains(live, one));
-        let is_proved = self.proofs.of(Subject::Check).is_proved() && checks.all(as_wanted);
+        let is_proved = self.proofs.of(Subject::Check).is_proved();
         let is_guaranteed = is_proved || !are_policies_wanted(wanted);
         let is_complete = armed == all && is_there && is_guaranteed;
         // Until policies are in force, webhooks stay as they are.
-        let by_webhooks = !is_guaranteed && entries::are_webhooks_armed(observed);
+        let by_webhooks = !is_guaranteed && entries::do_webhooks_refuse(observed);
+        // Suspended bindings are proved too, as they are: they refuse nothing.
+        let is_suspended = |one: &&Object| {
+            let live = observed.live(one).filter(|live| live.note.is_some());
+            is_check(&one.id) && live.is_some_and(|live| !contains(live, one))
+        };
+        let suspended = wanted.iter().filter(is_suspended).count();
         let mut status = Status {
             line: None,
             is_complete,
-            enforces: (is_complete || by_webhooks) && self.is_to_enforce,
+            enforces: (is_complete || by_webhooks) && self.is_to_enforce && suspended == 0,
+            suspended,
             narrowed: self.narrowed(),
             hold: self.look.plan.hold,
         };
@@ -148,6 +154,11 @@ impl Facts<'_> {
         } else if !self.is_to_enforce {
             let text = "nothing enforces: no injector is in mode enforce";
             (format!("{text} ({counted})"), false)
+        } else if is_policy && status.suspended > 0 {
+            (
+                format!("break-glass suspends enforcement, at least in part ({counted})"),
+                true,
+            )
         } else if is_policy && status.is_complete {
             (format!("the policy enforces ({counted})"), false)
         } else if is_policy {

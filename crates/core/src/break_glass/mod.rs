@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::names::{CONFIGURATION, MIRROR};
 
 pub use self::note::Note;
-pub use self::object::{CONDITION, is_off};
+pub use self::object::CONDITION;
 pub use crate::names::BREAK_GLASS as ANNOTATION;
 
 /// The webhook configurations that can be suspended, by their names.

@@ -30,7 +30,7 @@ pub(super) fn our_name(entry: &Value) -> Option<&str> {
 }
 
 /// Whether an entry of a webhook configuration is suspended, as a whole or in part.
-pub fn is_off(entry: &Value) -> bool {
+pub(super) fn is_off(entry: &Value) -> bool {
     condition(entry, CONDITION).is_some()
 }
 

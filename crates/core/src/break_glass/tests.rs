@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::object::is_off;
 use super::suspend::BEFORE;
 use super::*;
 use crate::injector::Injectors;

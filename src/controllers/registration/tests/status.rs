@@ -175,9 +175,12 @@ fn policies_that_are_suspended_do_not_enforce() {
         .proofs
         .turn_to(&look.observed, &look.wanted, &look.settings);
     scene.is_in_force();
-    let suspended = "the policy is not in force (yet); left alone by a break-glass annotation: \
-                     ValidatingAdmissionPolicyBinding linkerd.check.meshgate.io";
+    let suspended = "break-glass suspends enforcement, at least in part (armed: 0 of 0 entries); left \
+                     alone by a break-glass annotation: ValidatingAdmissionPolicyBinding \
+                     linkerd.check.meshgate.io";
     scene.is(suspended, Grade::Wrong, false);
+    // The rest of the registration is kept meanwhile.
+    assert!(scene.status().is_complete);
 }
 
 #[test]
