@@ -43,5 +43,5 @@ pub fn admission() -> Admission {
         Arc::new(|_| async { Ok(None) }.boxed()),
         Duration::from_secs(1),
     );
-    Admission::new(Arc::new(cluster), live, Arc::new(Metrics::new()))
+    Admission::new(Arc::new(cluster), live, Arc::new(Metrics::default()))
 }

@@ -10,7 +10,7 @@ use kube::Config;
 use crate::controllers::args::{EnforcementArg, MirrorArg, WebhookUrl};
 use crate::controllers::certificates::args::{CertificatesArgs, names};
 use crate::controllers::{self, Context, Form, KEPT_BY_LEADER, Writer};
-use crate::leader::{Elector, LeaseName, Reporting};
+use crate::leader::{Elector, LeaseName};
 use crate::lifecycle::wall_clock;
 use crate::server::admin::Admin;
 use crate::server::bind;
@@ -72,11 +72,11 @@ pub(super) struct ControlArgs {
     configuration_hash: Option<String>,
 
     /// What refuses a pod without its sidecar: a webhook, or a policy in the API server itself
-    #[arg(long, value_name = "MECHANISM", default_value = "webhook")]
+    #[arg(long, value_enum, value_name = "MECHANISM", default_value_t)]
     enforcement: EnforcementArg,
 
     /// What keeps the labels of namespaces that mirror their annotations
-    #[arg(long, value_name = "MECHANISM", default_value = "auto")]
+    #[arg(long, value_enum, value_name = "MECHANISM", default_value_t)]
     mirror: MirrorArg,
 
     #[command(flatten)]
@@ -150,10 +150,6 @@ fn probes(args: &ControlArgs, runtime: &Runtime) -> anyhow::Result<Admin> {
 fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> anyhow::Result<()> {
     // Two clients: renewals of the Lease wait for no other request.
     let connect = || sources::client(api);
-    let reporting = |name| Reporting {
-        metrics: Arc::clone(&runtime.metrics),
-        check: runtime.checks.add(name),
-    };
     let namespace = form.settings.namespace.clone();
     let injectors = Arc::new(injectors.excluding(&namespace));
     let lease = LeaseName {
@@ -163,8 +159,8 @@ fn start(api: &Config, injectors: Injectors, form: Form, runtime: &Runtime) -> a
     // In a cluster, the name of the pod.
     let machine = rustix::system::uname();
     let host = machine.nodename().to_string_lossy();
-    let elector = Elector::new(connect()?, lease, &host, reporting("lease"));
-    let registration = reporting("registration");
+    let elector = Elector::new(connect()?, lease, &host, runtime.reporting("lease"));
+    let registration = runtime.reporting("registration");
     registration.check.pass_with(KEPT_BY_LEADER);
     let writer = Writer {
         client: connect()?,

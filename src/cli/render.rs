@@ -81,7 +81,7 @@ pub(super) struct RenderArgs {
     install: InstallNamespace,
 
     /// What refuses a pod without its sidecar
-    #[arg(long, value_enum, value_name = "MECHANISM", default_value = "webhook")]
+    #[arg(long, value_enum, value_name = "MECHANISM", default_value_t)]
     enforcement: EnforcementArg,
 
     /// What turns annotations of namespaces into labels: a MutatingAdmissionPolicy (Kubernetes 1.36
@@ -157,11 +157,7 @@ pub(super) fn run(form: &Form) -> Done {
         Form::Registration(args) | Form::Policy(args) => args,
         Form::Static(args) => &args.render,
     };
-    let given = args
-        .config
-        .as_deref()
-        .map(sources::configuration)
-        .transpose()?;
+    let given = sources::configuration_if_given(args.config.as_deref())?;
     let injectors = sources::or_presets(given)?;
     let settings = settings(args)?;
     let rendered = match form {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
+use crate::leader::Reporting;
 use crate::lifecycle::{HealthChecks, Shutdown, Tasks};
 use crate::metrics::{self, Metrics};
 use crate::server::admin::{self, Admin, Exposition, Health};
@@ -46,6 +47,14 @@ impl Runtime {
             shutdown,
             tasks,
         })
+    }
+
+    /// What a part reports with: the metrics, and a line of its own in `/readyz?verbose`.
+    pub(in crate::cli) fn reporting(&self, name: &'static str) -> Reporting {
+        Reporting {
+            metrics: Arc::clone(&self.metrics),
+            check: self.checks.add(name),
+        }
     }
 
     /// Answers probes from now on. `set` sets what is only measured when the metrics are read.

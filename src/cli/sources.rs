@@ -20,6 +20,13 @@ pub(super) fn configuration(path: &Path) -> anyhow::Result<(String, Injectors)> 
     Ok((name, injectors))
 }
 
+/// The same where the flag may be left out.
+pub(super) fn configuration_if_given(
+    config: Option<&Path>,
+) -> anyhow::Result<Option<(String, Injectors)>> {
+    config.map(configuration).transpose()
+}
+
 /// The injectors of a configuration, else all presets.
 pub(super) fn or_presets(given: Option<(String, Injectors)>) -> anyhow::Result<Injectors> {
     match given {

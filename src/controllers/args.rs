@@ -23,8 +23,9 @@ pub struct RegistrationArgs {
     /// What refuses a pod without its sidecar: a webhook, or a policy in the API server itself
     #[arg(
         long,
+        value_enum,
         value_name = "MECHANISM",
-        default_value = "webhook",
+        default_value_t,
         requires = "webhook_url"
     )]
     pub enforcement: EnforcementArg,
@@ -32,16 +33,18 @@ pub struct RegistrationArgs {
     /// What keeps the labels of namespaces that mirror their annotations
     #[arg(
         long,
+        value_enum,
         value_name = "MECHANISM",
-        default_value = "auto",
+        default_value_t,
         requires = "webhook_url"
     )]
     pub mirror: MirrorArg,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum EnforcementArg {
     /// Gate and check are webhooks.
+    #[default]
     Webhook,
     /// The check is a ValidatingAdmissionPolicy, and the gate never blocks.
     Policy,
@@ -56,9 +59,10 @@ impl From<EnforcementArg> for Enforcement {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum MirrorArg {
     /// A policy where the cluster serves the kind, else a webhook.
+    #[default]
     Auto,
     /// A MutatingAdmissionPolicy (Kubernetes 1.36 and later).
     Policy,

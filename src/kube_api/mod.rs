@@ -17,7 +17,7 @@ use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch,
     PatchParams, PostParams, Preconditions,
 };
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use meshgate_core::names::OURS;
 use serde_json::Value;
 
@@ -161,10 +161,7 @@ pub async fn merge(
     patch: &Value,
     manager: &str,
 ) -> Result<(), CallError> {
-    let params = PatchParams {
-        field_manager: Some(manager.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = PatchParams::apply(manager);
     let api = objects(client, id.kind);
     let patch = Patch::Merge(patch);
     let merged = api.patch_metadata(&id.name, &params, &patch);
@@ -183,10 +180,12 @@ pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
 ///
 /// # Errors
 /// The API server refuses the call or does not answer.
-pub async fn ours(client: &Client, kind: Kind) -> Result<Vec<DynamicObject>, CallError> {
+pub async fn ours(client: &Client, kind: Kind) -> Result<Vec<(Id, DynamicObject)>, CallError> {
     let what = || format!("cannot list objects of kind {}", kind.as_str());
     let params = ListParams::default().labels(OURS);
-    Ok(call(what, objects(client, kind).list(&params)).await?.items)
+    let list = call(what, objects(client, kind).list(&params)).await?;
+    let named = |object: DynamicObject| (Id::new(kind, &object.name_any()), object);
+    Ok(list.into_iter().map(named).collect())
 }
 
 /// An object; `None` if it does not exist.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 
 use meshgate_core::render::OWNER;
 
@@ -16,14 +16,6 @@ pub async fn reference(client: &Client) -> Result<Option<OwnerReference>, CallEr
     let api: Api<ClusterRole> = Api::all(client.clone());
     let what = || format!("cannot read ClusterRole {OWNER}");
     let found = call(what, api.get_metadata_opt(OWNER)).await?;
-    let metadata = found.map(|role| role.metadata);
-    let lasting = metadata.filter(|metadata| metadata.deletion_timestamp.is_none());
-    let uid = lasting.and_then(|metadata| metadata.uid);
-    Ok(uid.map(|uid| OwnerReference {
-        api_version: "rbac.authorization.k8s.io/v1".to_owned(),
-        kind: "ClusterRole".to_owned(),
-        name: OWNER.to_owned(),
-        uid,
-        ..OwnerReference::default()
-    }))
+    let lasting = found.filter(|role| role.metadata.deletion_timestamp.is_none());
+    Ok(lasting.and_then(|role| role.owner_ref(&())))
 }

@@ -64,7 +64,7 @@ pub const NO_INJECTOR: &str = "none";
 /// One label.
 type Label<V = &'static str> = [(&'static str, V); 1];
 
-/// All metrics of `meshgate serve`.
+/// All metrics of `meshgate serve` and `meshgate control`: both export the same names.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,

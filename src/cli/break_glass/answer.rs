@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::cli::output::{self, Done, Exit, OutputArgs};
-use crate::kube_api::CallError;
 use crate::kube_api::kind::Id;
 use meshgate_core::break_glass::Note;
 use meshgate_core::break_glass::suspend::Suspended;
@@ -27,7 +26,7 @@ pub(super) struct Answer {
     only_for_others: Vec<String>,
     /// Entries that still require the injector.
     still_asking: Vec<String>,
-    problems: Vec<String>,
+    pub(super) problems: Vec<String>,
 }
 
 impl Answer {
@@ -48,10 +47,6 @@ impl Answer {
         self.off.extend(change.off);
         self.only_for_others.extend(change.others);
         self.still_asking.extend(change.shared);
-    }
-
-    pub(super) fn problem(&mut self, problem: &CallError) {
-        self.problems.push(problem.to_string());
     }
 
     pub(super) fn is_changed(&self) -> bool {

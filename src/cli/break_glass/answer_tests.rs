@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 use crate::kube_api::kind::Kind;
 
@@ -8,11 +6,7 @@ fn sentence(note: Option<&str>, changed: usize, problems: usize) -> String {
     let mut answer = Answer::of(&Seen::default(), note.as_ref());
     let id = Id::new(Kind::MutatingWebhooks, "a");
     (0..changed).for_each(|_| answer.changed(&id, Suspended::default()));
-    let problem = CallError::Deadline {
-        what: "cannot change it".to_owned(),
-        within: Duration::from_secs(1),
-    };
-    (0..problems).for_each(|_| answer.problem(&problem));
+    answer.problems = vec!["cannot change it".to_owned(); problems];
     answer.sentence()
 }
 

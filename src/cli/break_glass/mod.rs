@@ -232,7 +232,7 @@ async fn write(client: &Client, seen: &Seen, note: Option<&Note>) -> anyhow::Res
         match objects::write(client, id, object, |object| change(object).patch).await {
             Ok(true) => answer.changed(id, change(object)),
             Ok(false) => {}
-            Err(problem) => answer.problem(&problem),
+            Err(problem) => answer.problems.push(problem.to_string()),
         }
     }
     if answer.is_changed() {

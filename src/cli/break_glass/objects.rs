@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::kube_api::kind::{Id, Kind};
@@ -48,14 +47,12 @@ pub(in crate::cli) async fn look(client: &Client) -> Seen {
 
 /// The bindings of checks.
 async fn checks(client: &Client) -> Result<Vec<(Id, Value)>, CallError> {
-    let kind = Kind::ValidatingPolicyBinding;
-    let check = |object: DynamicObject| {
-        let id = Id::new(kind, object.metadata.name.as_deref()?);
-        let is_check = id.name.ends_with(POLICIES);
-        is_check.then_some((id, serde_json::to_value(object).ok()?))
-    };
-    let bindings = kube_api::ours(client, kind).await?.into_iter();
-    Ok(bindings.filter_map(check).collect())
+    let bindings = kube_api::ours(client, Kind::ValidatingPolicyBinding).await?;
+    let checks = bindings
+        .into_iter()
+        .filter(|(id, _)| id.name.ends_with(POLICIES));
+    let values = checks.map(|(id, object)| (id, serde_json::to_value(object).unwrap_or_default()));
+    Ok(values.collect())
 }
 
 /// What an object needs to be as a note says, or as it was before any note.

@@ -103,11 +103,7 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
 
 /// The cluster as the directory describes it; without one, an empty cluster.
 fn store(args: &ExplainArgs) -> anyhow::Result<Store> {
-    let given = args
-        .config
-        .as_deref()
-        .map(sources::configuration)
-        .transpose()?;
+    let given = sources::configuration_if_given(args.config.as_deref())?;
     if let Some(directory) = &args.state {
         let mut directory = ManifestDir::new(directory, given, &args.own_namespace);
         return sources::open(&mut directory);

@@ -1,7 +1,7 @@
 //! Where the serving certificate comes from, and how a replica follows it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
@@ -20,14 +20,6 @@ pub(super) enum Certificates {
 }
 
 impl Certificates {
-    /// The file of the CA, if there is one.
-    pub(super) fn ca_path(&self) -> Option<&Path> {
-        match self {
-            Self::Files(files) => files.ca_path.as_deref(),
-            Self::Secret(_) => None,
-        }
-    }
-
     /// Serves with each new certificate, until told to stop.
     pub(super) async fn follow(self, following: Following, stop: CancellationToken) {
         let follow = async {

@@ -9,7 +9,7 @@ use meshgate_core::render::{self, Settings};
 use crate::cli::runtime::Runtime;
 use crate::controllers::certificates::{self, Source};
 use crate::controllers::{self, Context, Form, Writer};
-use crate::leader::{Claim, Reporting};
+use crate::leader::Claim;
 use crate::lifecycle::wall_clock;
 
 use super::ServeArgs;
@@ -40,10 +40,7 @@ pub(super) fn form(args: &ServeArgs, certificates: &Certificates) -> Option<Form
 
 /// Starts the controllers, without leader election: no other process registers this address.
 pub(super) fn start(form: Form, client: Client, injectors: Arc<Injectors>, runtime: &Runtime) {
-    let reporting = Reporting {
-        metrics: Arc::clone(&runtime.metrics),
-        check: runtime.checks.add("registration"),
-    };
+    let reporting = runtime.reporting("registration");
     let make = move |client| {
         let injectors = Arc::clone(&injectors);
         Context::new(client, injectors, form.clone(), reporting.clone())

@@ -19,15 +19,12 @@ use crate::server::args::Placement;
 
 use super::ServeArgs;
 use super::banner::{self, Lines};
+use super::certificates::Certificates;
 use super::listeners::{Listeners, Ready};
 
 /// Serves what the files in `path` describe until a signal tells it to stop.
 pub(super) fn run(args: &ServeArgs, path: &Path) -> Done {
-    let given = args
-        .config
-        .as_deref()
-        .map(sources::configuration)
-        .transpose()?;
+    let given = sources::configuration_if_given(args.config.as_deref())?;
     let mut directory = ManifestDir::new(path, given, &args.install.namespace);
     let store = sources::open(&mut directory)?;
     block_on(serve(args, path, directory, store))
@@ -125,7 +122,10 @@ fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> 
     lines.push("excluded", &banner::excluded(store));
     lines.push_notes(&notes(store));
     lines.push_server(server);
-    let ca = server.certificates.ca_path();
+    let ca = match &server.certificates {
+        Certificates::Files(files) => files.ca_path.as_deref(),
+        Certificates::Secret(_) => None,
+    };
     let (verb, review) = match review(path) {
         Some(review) => ("Try", review),
         None => ("Send an AdmissionReview", PathBuf::from("REVIEW.json")),

@@ -74,11 +74,7 @@ pub(super) fn run(args: &StatusArgs) -> Done {
 
 async fn status(args: &StatusArgs) -> Done {
     let (client, server) = sources::connect(args.kubeconfig.as_deref()).await?;
-    let given = args
-        .config
-        .as_deref()
-        .map(sources::configuration)
-        .transpose()?;
+    let given = sources::configuration_if_given(args.config.as_deref())?;
     let given = given.map(|(_, injectors)| injectors);
     let seen = Box::pin(observe::observe(&client, &args.install.namespace, given)).await;
     let rows = report::report(&seen);

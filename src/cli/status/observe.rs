@@ -18,9 +18,11 @@ use meshgate_core::injector::Injectors;
 use meshgate_core::names::{CONFIGURATION, CONFIGURATION_LABEL, CONTROL, OWNER, PART_OF};
 use meshgate_core::render::webhooks::names_pod_entry;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::certs::chain;
 use crate::cli::break_glass;
+use crate::cli::output;
 use crate::cli::states::{self, InjectorState};
 use crate::cluster::watch;
 use crate::controllers::registration::observed::Object;
@@ -95,16 +97,17 @@ async fn registration(client: &Client) -> Known<Registration> {
     for kind in served(client).await? {
         let objects = if kind == Kind::ClusterRole {
             // A missing right to see the owner says nothing about the rest.
-            match kube_api::read(client, &Id::new(kind, OWNER)).await {
+            let id = Id::new(kind, OWNER);
+            match kube_api::read(client, &id).await {
                 Err(error) if error.is_forbidden() => Vec::new(),
-                owner => owner?.into_iter().collect(),
+                owner => owner?.map(|owner| (id, owner)).into_iter().collect(),
             }
         } else {
             kube_api::ours(client, kind).await?
         };
-        for object in objects {
-            let object = Object::of(kind, object)?;
-            found.insert(object.id.clone(), object);
+        for (id, object) in objects {
+            let object = Object::of(&id, object)?;
+            found.insert(id, object);
         }
     }
     Ok(found)
@@ -112,8 +115,15 @@ async fn registration(client: &Client) -> Known<Registration> {
 
 /// What `break-glass` can switch off, read with no more rights than `break-glass` needs.
 async fn breakable(client: &Client) -> Registration {
-    let seen = break_glass::look(client).await.objects.into_iter();
-    let parsed = seen.filter_map(|(id, object)| Some((id, Object::parse(object).ok()?)));
+    parsed(break_glass::look(client).await.objects)
+}
+
+/// Reports what cannot be parsed, and leaves it out.
+fn parsed(objects: Vec<(Id, Value)>) -> Registration {
+    let parsed = objects.into_iter().filter_map(|(id, object)| {
+        let object = Object::of(&id, object).inspect_err(|why| output::note(&why.to_string()));
+        Some((id, object.ok()?))
+    });
     parsed.collect()
 }
 
@@ -178,14 +188,16 @@ async fn serving(client: &Client, namespace: &str) -> Known<Ends> {
 
 /// The CAs that are registered with the gate.
 fn trusted(registration: &Known<Registration>) -> Known<Ends> {
-    let objects = registration.as_ref().map_err(|why| anyhow!("{why}"))?;
+    let objects = registration.as_ref().map_err(|why| anyhow!("{why:#}"))?;
     let Some(gate) = objects.get(&Id::new(Kind::MutatingWebhooks, CONFIGURATION)) else {
         return Ok(Vec::new());
     };
     let mut configs = gate.entries().iter().map(|entry| &entry.client_config);
     let bundle = configs.find_map(|config| config.ca_bundle.as_ref());
     let bundle = bundle.context("the API server uses its own CAs")?;
-    Ok(chain::ends(&STANDARD.decode(bundle)?)?)
+    let pem = STANDARD.decode(bundle);
+    let pem = pem.context("the registered caBundle is no base64")?;
+    Ok(chain::ends(&pem)?)
 }
 
 async fn injectors(
@@ -197,7 +209,7 @@ async fn injectors(
         Some(given) => given,
         None => configured(client, namespace)
             .await
-            .map_err(|why| anyhow!("{why}; give --config FILE"))?,
+            .map_err(|why| anyhow!("{why:#}; give --config FILE"))?,
     };
     let store = watch::snapshot(client, Arc::new(injectors)).await;
     Ok(states::of(&store.map_err(anyhow::Error::msg)?))
@@ -270,3 +282,7 @@ async fn said(client: &Client) -> Option<Said> {
     let said = events.into_iter().filter_map(said);
     said.max_by_key(|said| said.at)
 }
+
+#[cfg(test)]
+#[path = "observe_tests.rs"]
+mod tests;

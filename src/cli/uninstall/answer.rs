@@ -8,8 +8,10 @@ use crate::cli::output::{self, Done, Exit, OutputArgs};
 use super::plan::{Installed, ObjectRef};
 use super::removal::Found;
 
+#[derive(Default)]
 pub(super) struct Answer {
     pub(super) found: Found,
+    pub(super) is_dry_run: bool,
     /// What is left of it; `None` where nothing was removed.
     pub(super) left: Option<Found>,
     /// With `--dry-run`: what another tool installed.
@@ -17,15 +19,6 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Before anything is removed.
-    pub(super) fn of(found: Found) -> Self {
-        Self {
-            found,
-            left: None,
-            installed: Installed::default(),
-        }
-    }
-
     /// What could not be read at the end, and why.
     fn unseen(&self) -> &[String] {
         &self.left.as_ref().unwrap_or(&self.found).unseen
@@ -48,7 +41,7 @@ impl Answer {
     fn json(&self) -> Value {
         let left = self.left.as_ref();
         json!({
-            "dryRun": left.is_none(),
+            "dryRun": self.is_dry_run,
             "objects": objects(&self.found),
             "namespaces": namespaces(&self.found),
             "left": left.map(objects).unwrap_or_default(),
@@ -65,20 +58,33 @@ impl Answer {
         Ok(self.exit())
     }
 
+    /// What the administrator is asked before anything is removed.
+    pub(super) fn question(&self, server: &str) -> String {
+        if self.found.is_empty() {
+            return format!("Scale Deployment {CONTROL} in {server} to 0 replicas?");
+        }
+        let table = table_of(&self.found);
+        format!("{table}Remove all of it from {server}? Pods then start without their sidecars.")
+    }
+
     fn text(&self, server: &str) -> String {
-        let found = table_of(&self.found);
-        let is_dry_run = self.left.is_none();
-        let mut text = if self.found.is_empty() {
-            format!("meshgate has written nothing into {server}.\n")
-        } else if is_dry_run {
-            format!("Would be removed from {server}:\n\n{found}")
+        let (scaled, removed) = if self.is_dry_run {
+            ("would be", "Would be removed")
         } else {
-            format!("Removed from {server}:\n\n{found}")
+            ("was", "Removed")
         };
-        if is_dry_run && self.found.control_runs {
-            text.push_str(&format!(
-                "\nFirst, Deployment {CONTROL} would be scaled to 0 replicas.\n"
-            ));
+        let mut text = if self.found.control_runs {
+            format!("Deployment {CONTROL} in {server} {scaled} scaled to 0 replicas.\n\n")
+        } else {
+            String::new()
+        };
+        if !self.found.is_empty() {
+            let table = table_of(&self.found);
+            text.push_str(&format!("{removed} from {server}:\n\n{table}"));
+        } else if self.found.control_runs {
+            text.push_str("There is nothing else to remove.\n");
+        } else {
+            text.push_str(&format!("meshgate has written nothing into {server}.\n"));
         }
         if let Some(left) = self.left.as_ref().filter(|left| !left.is_empty()) {
             text.push_str(&format!(
@@ -92,7 +98,7 @@ impl Answer {
                 table(&self.installed.objects, &[]),
                 self.installed.commands().join("\n  ")
             ));
-        } else if !is_dry_run {
+        } else if !self.is_dry_run {
             text.push_str(
                 "\nWhat helm or kubectl installed stays. `meshgate uninstall --dry-run` lists it, with the \
                  command that removes it.\n",
@@ -116,7 +122,7 @@ fn namespaces(found: &Found) -> Vec<&str> {
 }
 
 /// What was found, as a table.
-pub(super) fn table_of(found: &Found) -> String {
+fn table_of(found: &Found) -> String {
     table(&objects(found), &namespaces(found))
 }
 

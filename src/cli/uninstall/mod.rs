@@ -57,30 +57,30 @@ async fn uninstall(args: &UninstallArgs) -> Done {
     let (client, server) = change.connect().await?;
     let namespace = args.install.namespace.as_str();
     let find = removal::find(&client, namespace);
-    let mut answer = Answer::of(change.in_time(find).await?);
+    let mut answer = Answer {
+        found: change.in_time(find).await?,
+        is_dry_run: args.dry_run,
+        ..Answer::default()
+    };
     if args.dry_run {
         let installed = removal::installed(&client, &mut answer.found.unseen);
         answer.installed = change.in_time(installed).await?;
     } else if answer.found.is_any() {
-        let question = format!(
-            "{}Remove all of it from {server}? Pods then start without their sidecars.",
-            answer::table_of(&answer.found)
-        );
-        if !change.is_agreed(&question)? {
+        if !change.is_agreed(&answer.question(&server))? {
             bail!("nothing was removed");
         }
         let deadline = Instant::now() + change.limit();
-        let removed = remove(&client, namespace, &answer.found, deadline);
+        let removed = remove(&client, namespace, &mut answer.found, deadline);
         answer.left = Some(change.in_time(removed).await?);
     }
     answer.print(change.output, &server)
 }
 
-/// Removes all of it. Returns what is left or comes back.
+/// Removes all of it; `found` is then what there was to remove. Returns what is left or comes back.
 async fn remove(
     client: &Client,
     namespace: &str,
-    found: &Found,
+    found: &mut Found,
     deadline: Instant,
 ) -> anyhow::Result<Found> {
     if found.control_runs {
@@ -90,13 +90,16 @@ async fn remove(
         ));
     }
     // Also where its scale is zero already: pods of an earlier try may still be ending.
-    if !removal::has_control_ended(client, namespace, deadline).await? {
+    if let Some(why) = removal::control_may_write(client, namespace, deadline).await? {
         output::note(&format!(
-            "a pod of {CONTROL} does not end: it may write the registration again"
+            "{why}; {CONTROL} may write the registration again"
         ));
     }
     // The leader may have written more since the question was asked.
-    let found = &removal::find(client, namespace).await?;
+    *found = Found {
+        control_runs: found.control_runs,
+        ..removal::find(client, namespace).await?
+    };
     let note = format!("{}: meshgate uninstall", own_name(client).await?);
     let is_owner = |id: &&Id| id.kind == Kind::ClusterRole;
     for id in found.objects.iter().filter(|id| !is_owner(id)) {

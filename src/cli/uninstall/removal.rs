@@ -26,6 +26,8 @@ const MANAGER: &str = "meshgate-uninstall";
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
+/// Namespaces in one page: each page has a deadline of its own.
+const PAGE: u32 = 500;
 /// Patches at a time.
 const AT_ONCE: usize = 8;
 /// Progress is logged this often.
@@ -105,10 +107,7 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
     let mut ids = Vec::new();
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
         let objects = kube_api::ours(client, *kind).await?;
-        let names = objects
-            .into_iter()
-            .filter_map(|object| object.metadata.name);
-        ids.extend(names.map(|name| Id { kind: *kind, name }));
+        ids.extend(objects.into_iter().map(|(id, _)| id));
     }
     for id in plan::well_known() {
         let is_unknown = served.contains(&id.kind) && !ids.contains(&id);
@@ -123,15 +122,21 @@ async fn registered(client: &Client) -> Result<Vec<Id>, CallError> {
 /// Namespaces with labels of meshgate's that are not being deleted.
 async fn labelled(client: &Client) -> Result<BTreeMap<String, Value>, CallError> {
     let api: Api<Namespace> = Api::all(client.clone());
-    let what = || "cannot list namespaces".to_owned();
-    let list = call(what, api.list_metadata(&ListParams::default())).await?;
-    let all = list.into_iter().map(|namespace| namespace.metadata);
-    let lasting = all.filter(|metadata| metadata.deletion_timestamp.is_none());
-    let labelled = lasting.filter_map(|metadata| {
-        let patch = metadata.labels.as_ref().and_then(plan::unlabel)?;
-        Some((metadata.name?, patch))
-    });
-    Ok(labelled.collect())
+    let mut params = ListParams::default().limit(PAGE);
+    let mut labelled = BTreeMap::new();
+    loop {
+        let what = || "cannot list namespaces".to_owned();
+        let page = call(what, api.list_metadata(&params)).await?;
+        for metadata in page.items.into_iter().map(|namespace| namespace.metadata) {
+            let patch = metadata.labels.as_ref().and_then(plan::unlabel);
+            let patch = patch.filter(|_| metadata.deletion_timestamp.is_none());
+            labelled.extend(metadata.name.zip(patch));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(labelled),
+        }
+    }
 }
 
 /// What another tool has installed, by its label.
@@ -174,15 +179,15 @@ pub(super) async fn scale_down_control(client: &Client, namespace: &str) -> Resu
     Ok(())
 }
 
-/// Waits for the pods of [`CONTROL`] to end. False if one has not in time.
+/// Waits for the pods of [`CONTROL`] to end. Returns why one may still write, if it may.
 ///
 /// # Errors
 /// The API server does not answer. A user who may not list pods waits for none.
-pub(super) async fn has_control_ended(
+pub(super) async fn control_may_write(
     client: &Client,
     namespace: &str,
     deadline: Instant,
-) -> Result<bool, CallError> {
+) -> Result<Option<String>, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let end = deadline.min(Instant::now() + STOPS_WITHIN);
     let params =
@@ -190,11 +195,14 @@ pub(super) async fn has_control_ended(
     loop {
         let what = || format!("cannot list pods of namespace {namespace}");
         let left = match call(what, pods.list_metadata(&params)).await {
-            Err(error) if error.is_forbidden() => return Ok(false),
+            Err(error) if error.is_forbidden() => return Ok(Some(error.to_string())),
             left => left?,
         };
-        if left.items.is_empty() || Instant::now() >= end {
-            return Ok(left.items.is_empty());
+        if left.items.is_empty() {
+            return Ok(None);
+        }
+        if Instant::now() >= end {
+            return Ok(Some(format!("a pod of {CONTROL} does not end")));
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{
@@ -27,18 +27,11 @@ pub(super) async fn objects_of(
     wanted: impl Iterator<Item = Id>,
 ) -> Result<BTreeMap<Id, Object>, CallError> {
     let mut found = BTreeMap::new();
-    let parsed = |kind: Kind, object: DynamicObject| {
-        let id = Id::new(kind, &object.name_any());
-        Object::of(kind, object).map_err(|error| CallError::Call {
-            what: format!("cannot parse {id}"),
-            answer: Box::new(kube::Error::SerdeError(error)),
-        })
-    };
     // Other roles may carry the label: only the owner is ours to write.
     for kind in served.iter().filter(|kind| **kind != Kind::ClusterRole) {
-        for object in kube_api::ours(client, *kind).await? {
-            let object = parsed(*kind, object)?;
-            found.insert(object.id.clone(), object);
+        for (id, object) in kube_api::ours(client, *kind).await? {
+            let object = Object::of(&id, object)?;
+            found.insert(id, object);
         }
     }
     found.retain(|id, _| id.is_ours());
@@ -47,7 +40,8 @@ pub(super) async fn objects_of(
             continue;
         }
         if let Some(object) = kube_api::read(client, &id).await? {
-            found.insert(id.clone(), parsed(id.kind, object)?);
+            let object = Object::of(&id, object)?;
+            found.insert(id, object);
         }
     }
     Ok(found)

@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
-use kube::api::DynamicObject;
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::kube_api::CallError;
 use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::break_glass::{self, CONDITION, Note};
 use meshgate_core::names::CONFIGURATION_LABEL;
@@ -89,12 +89,17 @@ impl Object {
     /// An item of a list, which does not say what it is.
     ///
     /// # Errors
-    /// As those of [`Object::parse`].
-    pub(crate) fn of(kind: Kind, object: DynamicObject) -> Result<Self, serde_json::Error> {
-        let mut value = serde_json::to_value(object)?;
-        value["apiVersion"] = kind.api_version().into();
-        value["kind"] = kind.as_str().into();
-        Self::parse(value)
+    /// As those of [`Object::parse`], with the object's name.
+    pub(crate) fn of(id: &Id, object: impl Serialize) -> Result<Self, CallError> {
+        let parsed = serde_json::to_value(object).and_then(|mut value| {
+            value["apiVersion"] = id.kind.api_version().into();
+            value["kind"] = id.kind.as_str().into();
+            Self::parse(value)
+        });
+        parsed.map_err(|error| CallError::Call {
+            what: format!("cannot parse {id}"),
+            answer: Box::new(kube::Error::SerdeError(error)),
+        })
     }
 
     /// # Errors

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use meshgate_core::decision::reason::Reason;
+use meshgate_core::injector::{Injectors, PRESETS};
+use meshgate_core::render::webhooks::enforces;
+use meshgate_core::render::{self, Client, Settings};
 use serde_json::Value;
 
 use super::{page, quoted, root, rows, section};
@@ -72,6 +75,44 @@ fn every_key_of_the_format_is_explained() {
         missing.is_empty(),
         "docs/configure.md does not explain {missing:?}"
     );
+}
+
+/// How many entries the gate has for these presets.
+fn gate_entries(presets: &[&str]) -> usize {
+    let head = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n";
+    let list: String = presets
+        .iter()
+        .map(|name| format!("- preset: {name}\n"))
+        .collect();
+    let injectors = Injectors::from_yaml("test", format!("{head}{list}").as_bytes()).unwrap();
+    let client = Client::Url("https://127.0.0.1:8443".to_owned());
+    let rendered = render::registration(&injectors, &Settings::new(client, "meshgate-system"));
+    let mut objects = rendered.objects.iter();
+    let is_gate = |object: &&Value| {
+        let name = &object["metadata"]["name"];
+        object["kind"] == "MutatingWebhookConfiguration" && name == "admission.meshgate.io"
+    };
+    let entries = objects.find(is_gate).unwrap()["webhooks"].as_array();
+    let names = entries.unwrap().iter().map(|entry| &entry["name"]);
+    names
+        .filter(|name| enforces(name.as_str().unwrap()))
+        .count()
+}
+
+#[test]
+fn the_numbers_of_entries_are_the_rendered_ones() {
+    let all = PRESETS.map(|(name, _)| name);
+    let word = ["six", "seven", "eight", "nine", "ten"][all.len() - 6];
+    let expected = format!(
+        "Linkerd takes {} entries, Istio {}, both with Vault {}, all {word} presets {}.",
+        gate_entries(&["linkerd"]),
+        gate_entries(&["istio"]),
+        gate_entries(&["linkerd", "istio", "vault"]),
+        gate_entries(&all),
+    );
+    let page = page("docs/registration.md");
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&expected), "{expected}");
 }
 
 /// The names by which `src/metrics` registers, without the prefixes of registries: each stands right before

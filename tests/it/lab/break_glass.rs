@@ -283,6 +283,12 @@ async fn where_policies_enforce_their_bindings_warn() {
         "--injector=linkerd",
     ];
     lab.tool(User::Alice, &open).await.ok();
+    // These rights suffice to see which bindings are suspended.
+    let status = lab.tool(User::Alice, &["status", "-o=json"]).await;
+    let is_said = status
+        .out
+        .contains("ValidatingAdmissionPolicyBinding linkerd.check.meshgate.io");
+    assert!(is_said, "{status:?}");
     is_let_in(&lab, &orders, &bare).await;
     is_refused(&lab, &orders, &vault, "vault.check.meshgate.io").await;
     // Wider, from where it is.

@@ -248,15 +248,19 @@ async fn what_may_not_be_removed_holds_up_nothing_else() {
     meshgate.order("kill").await;
     installed(&lab, true).await;
     let mut rights = rights();
-    let mut rules = rights.as_array_mut().unwrap().iter_mut();
-    let secrets = rules.find(|rule| rule["resources"] == json!(["secrets"]));
-    secrets.unwrap()["verbs"] = json!(["get"]);
+    for rule in rights.as_array_mut().unwrap() {
+        if rule["resources"] == json!(["secrets"]) || rule["resources"] == json!(["pods"]) {
+            rule["verbs"] = json!(["get"]);
+        }
+    }
     lab.allow_alice("meshgate-uninstall", &rights).await;
     let arguments = ["uninstall", "--yes", "-o=json"];
     let done = lab.tool(User::Alice, &arguments).await;
     assert_eq!(done.code, Some(1), "{done:?}");
     let refused = "cannot delete secrets meshgate-system/meshgate-ca";
     assert!(done.err.contains(refused), "{done:?}");
+    let unseen = "cannot list pods of namespace meshgate-system: pods is forbidden";
+    assert!(done.err.contains(unseen), "{done:?}");
     let answer: Value = serde_json::from_str(&done.out).unwrap();
     let left = answer["left"].as_array().unwrap().iter();
     let left: Vec<&Value> = left.map(|object| &object["name"]).collect();

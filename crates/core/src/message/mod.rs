@@ -17,7 +17,7 @@ use std::fmt::{self, Write};
 use crate::decision::injected;
 use crate::decision::requirement::RuleMatch;
 use crate::decision::verdict::Verdict;
-use crate::injector::profile::{InjectedSet, Profile};
+use crate::injector::profile::{InjectedSet, Mode, Profile};
 use crate::readiness::Looked;
 use crate::readiness::endpoints::Tally;
 use crate::readiness::installation::Client;
@@ -160,13 +160,14 @@ pub(crate) fn warning(matched: &RuleMatch<'_>) -> Option<String> {
     Some(bounded(format!("{}: {text}", matched.name())))
 }
 
-/// What mode `warn` says in place of a refusal. So does break-glass, which waives the injector.
+/// What mode `warn` says in place of a refusal. So does break-glass, which waives the injector. Mode
+/// `warn` is the reason where both hold: it also admits the pod after the suspension.
 pub(crate) fn would_refuse(matched: &RuleMatch<'_>, message: &str) -> String {
     let name = matched.name();
-    let why = if matched.is_waived {
-        format!("break-glass suspends {name}")
-    } else {
+    let why = if matched.injector.profile.mode == Mode::Warn {
         format!("{name} is in mode warn")
+    } else {
+        format!("break-glass suspends {name}")
     };
     format!("meshgate admits this pod only because {why}: {message}")
 }

@@ -86,7 +86,7 @@ pub(super) fn certificates(seen: &Observed) -> [Row; 2] {
     let trusted = |cas: &Ends| cas.iter().map(|(_, end)| *end).max();
     let judge = |what: &str, end: Result<Option<Timestamp>, _>| {
         let (grade, text) = match end {
-            Err(why) => (Grade::Unknown, format!("not known: {what}: {why}")),
+            Err(why) => (Grade::Unknown, format!("not known: {what}: {why:#}")),
             Ok(None) => (Grade::Finding, format!("{what}: there is none")),
             Ok(Some(end)) if end <= seen.now => {
                 (Grade::Finding, format!("{what}: EXPIRED at {}", time(end)))

@@ -50,7 +50,7 @@ fn judged(part: &'static str, is_good: bool, text: impl Into<String>) -> Row {
 fn known<T>(part: &'static str, seen: &Known<T>, rows: impl FnOnce(&T) -> Vec<Row>) -> Vec<Row> {
     match seen {
         Ok(seen) => rows(seen),
-        Err(why) => vec![row(part, Grade::Unknown, format!("not known: {why}"))],
+        Err(why) => vec![row(part, Grade::Unknown, format!("not known: {why:#}"))],
     }
 }
 

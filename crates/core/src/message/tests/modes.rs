@@ -47,7 +47,16 @@ fn several_injectors_and_mode_warn() {
 
 #[test]
 fn what_break_glass_lets_in_is_told_of_it() {
-    let injectors = injectors("- preset: linkerd\n");
+    let suspended = "break-glass suspends linkerd";
+    is_told("- preset: linkerd\n", suspended);
+    // A pod of this injector starts without its sidecar also after the suspension.
+    let warns = "linkerd is in mode warn";
+    is_told("- preset: linkerd\n  mode: warn\n", warns);
+}
+
+/// Why a pod is admitted while enforcement is suspended.
+fn is_told(configured: &str, why: &str) {
+    let injectors = injectors(configured);
     let orders = namespace("orders", &[], &[LINKERD], &injectors);
     let pod = pod(&[], json!({})).to_string();
     let pod = PodView::read(&pod, injectors.keys()).unwrap();
@@ -55,12 +64,14 @@ fn what_break_glass_lets_in_is_told_of_it() {
     requirement.waive(|injector| injector == "linkerd");
     let decision = gate::decide(&pod, &requirement, |_| too_few(None, None));
     assert_eq!(decision.verdict, Verdict::Warn);
-    let start = "meshgate admits this pod only because break-glass suspends linkerd: Namespace orders \
-                 requires linkerd (annotation linkerd.io/inject=enabled) but";
+    let start = format!(
+        "meshgate admits this pod only because {why}: Namespace orders requires linkerd \
+         (annotation linkerd.io/inject=enabled) but"
+    );
     let [warning] = decision.warnings.as_slice() else {
         panic!("{:?}", decision.warnings)
     };
-    assert!(warning.starts_with(start), "{warning}");
+    assert!(warning.starts_with(&start), "{warning}");
 }
 
 #[test]
