@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::io::{self, IsTerminal};
+use std::iter::successors;
 use std::panic::PanicHookInfo;
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -83,15 +84,16 @@ pub(crate) fn init(args: &TelemetryArgs) -> Result<WorkerGuard, TryInitError> {
     Ok(worker)
 }
 
-/// An error with all that caused it, for a field of a log line: the JSON form shows the error's
-/// own words only, which are seldom the reason.
+/// An error with all that caused it, each cause once: some errors repeat their causes in their own words,
+/// most do not say them.
 #[must_use]
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(&format!(": {cause}"));
-        next = cause.source();
+    for cause in successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
     }
     text
 }

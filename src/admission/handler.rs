@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::iter::successors;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -251,15 +252,10 @@ async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
 
 /// Whether the server gave a body up because it came too slowly.
 fn ran_out_of_time(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    successors(Some(error), |&cause| cause.source()).any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    })
 }
 
 fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {

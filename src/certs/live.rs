@@ -37,6 +37,6 @@ impl ResolvesServerCert for LivePair {
     // Whatever name is asked for: the API server asks for `svc.ns.svc`, or for none at all when
     // it calls an address, and there is only this one pair to answer with.
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load().as_ref()?.certified_key())
+        Some(Arc::clone(&self.0.load().as_ref()?.certified))
     }
 }

@@ -80,11 +80,6 @@ impl Store {
             .map(|(_, injector)| injector.profile.name.as_str())
     }
 
-    /// Whether injectors without a webhook configuration count as not installed.
-    pub fn knows_webhooks(&self) -> bool {
-        self.known_webhooks().is_some()
-    }
-
     /// Slices of a Service by name, to show where addresses come from (case 46).
     pub fn slices(&self, service: &ServiceName) -> impl Iterator<Item = (&str, &Slice)> {
         let slices = self.slices.get(service).into_iter().flatten();

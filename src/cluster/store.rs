@@ -265,7 +265,7 @@ impl Store {
     }
 
     /// `None` if no webhook configuration is known and the cluster was not listed as a whole.
-    pub(super) fn known_webhooks(&self) -> Known<'_> {
+    pub fn known_webhooks(&self) -> Known<'_> {
         let is_known = self.is_whole || !self.webhooks.is_empty();
         is_known.then_some(&self.webhooks)
     }

@@ -14,6 +14,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::future::ready;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::iter::successors;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt};
@@ -56,10 +57,8 @@ pub struct Failure {
 impl Failure {
     /// Of an error of kube or kube-runtime.
     pub fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut cause = error;
-        while let Some(next) = cause.source() {
-            cause = next;
-        }
+        let causes = successors(Some(error), |&cause| cause.source());
+        let cause = causes.last().unwrap_or(error);
         if let Some(status) = cause.downcast_ref::<Box<Status>>() {
             return Self::of_status(status);
         }

@@ -9,7 +9,6 @@ pub mod listen;
 pub mod owner;
 
 use std::collections::BTreeSet;
-use std::error::Error as _;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -20,6 +19,8 @@ use kube::api::{
 use kube::{Api, Client, ResourceExt};
 use meshgate_core::names::OURS;
 use serde_json::Value;
+
+use crate::telemetry::with_causes;
 
 use self::kind::{Id, Kind, REGISTRATION};
 
@@ -117,22 +118,12 @@ pub fn gone_is_deleted<T>(deleted: Result<T, CallError>) -> Result<(), CallError
     }
 }
 
-/// The text of an error, each cause once: the client's own text repeats its causes.
+/// The text of an error. The API server's own answer says all.
 fn said(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
+    with_causes(error)
 }
 
 /// For writes as meshgate.

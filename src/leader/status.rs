@@ -48,19 +48,14 @@ impl Elector {
         } else {
             "no process leads (yet)".to_owned()
         };
-        let Told {
-            problem,
-            has_answer,
-            ..
-        } = &self.told;
-        let check = &self.reporting.check;
+        let (told, check) = (&self.told, &self.reporting.check);
         // Once ready, it stays ready when the API server fails (case 61).
-        if problem.is_empty() {
+        if told.problem.is_empty() {
             check.pass_with(state);
-        } else if *has_answer {
-            check.pass_with(format!("{state}; {CANNOT}: {problem}"));
+        } else if told.has_answer {
+            check.pass_with(format!("{state}; {CANNOT}: {}", told.problem));
         } else {
-            check.fail(format!("{CANNOT}: {problem}"));
+            check.fail(format!("{CANNOT}: {}", told.problem));
         }
     }
 

@@ -64,7 +64,8 @@ pub async fn probe_own_listener(address: SocketAddr, pair: &LivePair) -> Result<
         .map(drop)
 }
 
-fn reachable(address: SocketAddr) -> SocketAddr {
+/// Where this machine reaches a listener: a wildcard address by loopback.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -20,7 +20,8 @@ use super::pem::{self, NotPem};
 /// A certificate chain and its key that parsed, match, and were valid at the time of making.
 #[derive(Clone)]
 pub struct ServingPair {
-    certified: Arc<CertifiedKey>,
+    /// What rustls serves with.
+    pub(super) certified: Arc<CertifiedKey>,
     leaf: Certificate,
 }
 
@@ -144,11 +145,6 @@ impl ServingPair {
             return false;
         };
         verify_server_name(&leaf, &name).is_ok()
-    }
-
-    /// What rustls serves with.
-    pub fn certified_key(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.certified)
     }
 }
 

@@ -111,7 +111,7 @@ impl Explainer {
             instance: matched.instance().map(str::to_owned),
             requirement: matched.rule.then,
             rule: matched.rule.number,
-            because: message::rule_with_places(matched),
+            because: message::reason(matched, true),
             readiness: is_required.then(|| self.state(matched)),
             check: is_required.then(|| check(matched, pod)),
         }

@@ -1,7 +1,6 @@
 //! The lines that both ways to serve print at their start: addresses, injectors, what looks wrong.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
 
 use meshgate_core::injector::ALWAYS_EXCLUDED;
 use meshgate_core::injector::profile::Mode;
@@ -14,6 +13,7 @@ use crate::cli::states;
 use crate::cluster::object::Kind;
 use crate::cluster::report::State;
 use crate::cluster::store::Store;
+use crate::server::probe::reachable;
 
 use super::certificates::Certificates;
 use super::listeners::Ready;
@@ -35,10 +35,10 @@ impl Lines {
 
     /// Where the server listens, and which CA verifies it.
     pub(super) fn push_server(&mut self, server: &Ready) {
-        let gate = url(server.server.address);
+        let gate = reachable(server.server.address);
         self.push("gate", &format!("https://{gate}/mutate/pods"));
         self.push("check", &format!("https://{gate}/validate/pods"));
-        let admin = url(server.admin.address);
+        let admin = reachable(server.admin.address);
         self.push("probes", &format!("http://{admin}/readyz?verbose"));
         let ca = match &server.certificates {
             Certificates::Files(files) => ca_of(files),
@@ -122,7 +122,7 @@ pub(super) fn notes(store: &Store) -> Vec<String> {
         ),
         store.nodes.rule_rests().then_some(&*implausible),
         (nodes == 0).then_some("no Node was found: meshgate does not look at nodes"),
-        (!store.knows_webhooks()).then_some(
+        store.known_webhooks().is_none().then_some(
             "no webhook configuration was found: meshgate treats every injector as installed",
         ),
     ];
@@ -165,13 +165,4 @@ fn notes_on(state: &State<'_>, store: &Store) -> Vec<String> {
         )
     });
     elsewhere.into_iter().chain(external).collect()
-}
-
-/// The address as a URL has it. Loopback reaches a wildcard address.
-pub(super) fn url(address: SocketAddr) -> String {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{}", address.port()),
-        IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{}", address.port()),
-        IpAddr::V4(_) | IpAddr::V6(_) => address.to_string(),
-    }
 }

@@ -16,6 +16,7 @@ use crate::cluster::manifest::dir::{INTERVAL, Look, ManifestDir, Problem};
 use crate::cluster::namespace_lookup::Fetch;
 use crate::cluster::store::Store;
 use crate::server::args::Placement;
+use crate::server::probe::reachable;
 
 use super::ServeArgs;
 use super::banner::{self, Lines};
@@ -140,7 +141,7 @@ fn text(path: &Path, directory: &ManifestDir, store: &Store, server: &Ready) -> 
         banner::states_table(store),
         quoted(ca.unwrap_or_else(|| Path::new("CA.crt"))),
         quoted(&review),
-        banner::url(server.server.address),
+        reachable(server.server.address),
     )
 }
 

@@ -50,22 +50,19 @@ pub(super) fn is_of_another(live: &Object, wanted: &Object) -> bool {
 
 /// Whether an entry of ours is armed.
 pub(super) fn is_any_armed(live: &Object) -> bool {
-    live.entries()
-        .iter()
-        .any(|entry| is_ours(entry) && arms(entry))
+    let mut entries = live.entries().iter();
+    entries.any(|entry| is_ours(entry) && arms(entry))
 }
 
-/// Whether webhooks refuse pods now: they are armed, and not suspended.
-pub(super) fn do_webhooks_refuse(observed: &Observed) -> bool {
-    let mut objects = observed.objects.values();
-    let refuses = |entry: &Entry| is_ours(entry) && arms(entry) && entry.is_armed();
-    objects.any(|live| live.id.name == CONFIGURATION && live.entries().iter().any(refuses))
-}
-
-/// Whether webhooks are armed now, whatever they were written for.
-pub(super) fn are_webhooks_armed(observed: &Observed) -> bool {
-    let mut objects = observed.objects.values();
-    objects.any(|live| live.id.name == CONFIGURATION && is_any_armed(live))
+/// Whether a webhook configuration that refuses pods has an armed entry of which this holds.
+pub(super) fn has_armed(observed: &Observed, is: fn(&Entry) -> bool) -> bool {
+    let objects = observed.objects.values();
+    let mut ours = objects.filter(|live| live.id.name == CONFIGURATION);
+    ours.any(|live| {
+        live.entries()
+            .iter()
+            .any(|one| is_ours(one) && arms(one) && is(one))
+    })
 }
 
 /// Leaves everything as it is in the cluster, but for the entry that proves how meshgate is called.
@@ -82,11 +79,6 @@ pub(super) fn keep(object: &mut Object, live: Option<&Object>) {
         entries.retain(|entry| entry.name == REACH_ENTRY);
         entries.splice(..0, kept.cloned());
     }
-}
-
-/// Whether it has the entry that proves how meshgate is called.
-pub(super) fn proves_reach(object: &Object) -> bool {
-    object.entry(REACH_ENTRY).is_some()
 }
 
 /// Takes back what must not be armed yet in a configuration that was rendered as armed.

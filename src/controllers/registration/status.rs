@@ -9,7 +9,7 @@ use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
 use super::entries;
 use super::foreign_conditions::{contains, narrowed};
-use super::observed::{Fleet, Object, Observed};
+use super::observed::{Entry, Fleet, Object, Observed};
 use super::plan::{Hold, Plan};
 use super::proof::{Proofs, Subject, are_policies_wanted, is_check};
 
@@ -76,8 +76,8 @@ impl Facts<'_> {
         let is_proved = self.proofs.of(Subject::Check).is_proved();
         let is_guaranteed = is_proved || !are_policies_wanted(wanted);
         let is_complete = armed == all && is_there && is_guaranteed;
-        // Until policies are in force, webhooks stay as they are.
-        let by_webhooks = !is_guaranteed && entries::do_webhooks_refuse(observed);
+        // Until policies are in force, webhooks stay as they are; a suspended one refuses nothing.
+        let by_webhooks = !is_guaranteed && entries::has_armed(observed, Entry::is_armed);
         // Suspended bindings are proved too, as they are: they refuse nothing.
         let is_suspended = |one: &&Object| {
             let live = observed.live(one).filter(|live| live.note.is_some());

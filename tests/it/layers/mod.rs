@@ -11,7 +11,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("metrics", &[]),
     ("telemetry", &[]),
     ("lifecycle", &[]),
-    ("kube_api", &["lifecycle"]),
+    ("kube_api", &["lifecycle", "telemetry"]),
     ("leader", &["kube_api", "lifecycle", "metrics"]),
     ("cluster", &["kube_api"]),
     ("admission", &["cluster", "lifecycle", "metrics"]),

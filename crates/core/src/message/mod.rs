@@ -48,13 +48,9 @@ fn subject(pod: &PodView<'_>, namespace: &str) -> String {
 }
 
 /// The terms that decided, with the values that are there, each with where it is:
-/// `annotation linkerd.io/inject=enabled on the namespace`.
-pub fn rule_with_places(matched: &RuleMatch<'_>) -> String {
-    reason(matched, true)
-}
-
-/// The same; `has_places` says whether to name places also where only one of pod and namespace has a say.
-fn reason(matched: &RuleMatch<'_>, has_places: bool) -> String {
+/// `annotation linkerd.io/inject=enabled on the namespace`. `has_places` says whether to name places also where
+/// only one of pod and namespace has a say.
+pub fn reason(matched: &RuleMatch<'_>, has_places: bool) -> String {
     let (terms, is_mixed) = clause::reasons(matched.rule);
     if terms.is_empty() {
         return clause::by_default(matched.rule);

@@ -122,7 +122,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Object], progress: Progress) -
         observed.namespace,
         InstallNamespace::Terminating | InstallNamespace::Withdrawn
     ) {
-        plan.actions = given.withdrawal();
+        // In the order in which it can go without a closed gate in between.
+        plan.actions = given.deletions(|id| id.kind != Kind::ClusterRole || id.name == OWNER);
         return plan;
     }
     if progress.replicas == Replicas::NoneReady && !given.has_begun() {
@@ -139,7 +140,7 @@ pub(super) fn plan(observed: &Observed, wanted: &[Object], progress: Progress) -
     if given.awaits_rollout() {
         plan.hold = Hold::AwaitRollout;
         plan.only_to_be_reached(given);
-    } else if given.by_policy && !progress.in_force && entries::are_webhooks_armed(observed) {
+    } else if given.by_policy && !progress.in_force && entries::has_armed(observed, |_| true) {
         plan.only_policies(given);
     } else {
         plan.all(given);
@@ -326,11 +327,6 @@ impl Given<'_> {
             id.kind != Kind::ClusterRole && !is_wanted && !is_left_alone
         };
         self.deletions(|id| stale(id) && may_go(id))
-    }
-
-    /// Everything of ours, in the order in which it can go without a closed gate in between.
-    fn withdrawal(self) -> Vec<Action> {
-        self.deletions(|id| id.kind != Kind::ClusterRole || id.name == OWNER)
     }
 
     fn deletions(self, goes: impl Fn(&Id) -> bool) -> Vec<Action> {

@@ -4,6 +4,8 @@ use crate::controllers::registration::observed::Object;
 use crate::controllers::registration::{entries, proof};
 use crate::kube_api::kind::Kind;
 
+use meshgate_core::names::REACH_ENTRY;
+
 use super::{Action, Given, Plan, comes_first};
 
 impl Plan {
@@ -49,7 +51,7 @@ impl Plan {
                 // An owner whose own owner was deleted is about to be collected, with all that it owns.
                 self.apply(wanted.clone(), live);
             } else if given.is_owned()
-                && (entries::proves_reach(wanted) || live.is_some_and(entries::is_any_armed))
+                && (wanted.entry(REACH_ENTRY).is_some() || live.is_some_and(entries::is_any_armed))
             {
                 let mut object = wanted.clone();
                 entries::keep(&mut object, live);
