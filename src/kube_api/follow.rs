@@ -5,7 +5,7 @@
 //! Own pieces, on top of the library's:
 //! - [`listen`](super::listen) hears bookmarks, gives a silent API server up, and asks for a new list after a
 //!   long silence.
-//! - Pauses grow to 2 s instead of 60 s, so that a view is right within 5 s of the API server's return; the
+//! - Pauses grow to 1 s instead of 60 s, so that a view is right within 5 s of the API server's return; the
 //!   API server may ask for more.
 //! - The library asks for a version again for ever if the API server refuses it with a status. Here a new
 //!   list follows.
@@ -30,8 +30,8 @@ use super::listen::{Line, Sign, TooOld};
 
 /// The first pause; each is up to twice as long by chance, so that replicas do not try together.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Five kinds of three replicas make some ten tries a second, each of which costs next to nothing.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Five kinds of three replicas make some twenty tries a second, each of which costs next to nothing.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Pauses begin anew after so long without a failure.
 const RESET: Duration = Duration::from_secs(10);
 /// Most that the API server may make us wait by its `retryAfterSeconds`.
