@@ -23,7 +23,7 @@ fn content(cert: &str, key: &str, cas: &str) -> Content {
 }
 
 #[test]
-fn a_leaf_of_somebody_with_their_ca_beside_it_is_theirs() {
+fn a_leaf_of_another_maker_with_its_ca_beside_it_is_theirs() {
     let theirs = Authority::new("theirs", DAY * 9, now()).unwrap();
     let leaf = issued(&theirs);
     let content = content(&leaf.cert_pem, &leaf.key_pem, &theirs.cert_pem());

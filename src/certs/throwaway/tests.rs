@@ -160,7 +160,7 @@ fn files_that_are_missing_are_named() {
 /// Files as an administrator would put them there, valid for a day.
 fn give(dir: &Path) {
     let day = Duration::from_secs(86_400);
-    let authority = Authority::new("somebody's CA", day, now()).unwrap();
+    let authority = Authority::new("another CA", day, now()).unwrap();
     let issued = authority
         .issue(&["localhost".to_owned()], day, now())
         .unwrap();

@@ -1,9 +1,12 @@
-//! Pages and help texts are plain English: they name who acts, in short sentences.
+//! Pages, help texts and sources are plain English: they name who acts, in short sentences.
+
+use std::fs;
+use std::path::PathBuf;
 
 use clap::{Command, CommandFactory};
 use meshgate::cli::Cli;
 
-use super::{page, pages};
+use super::{page, pages, root};
 
 /// Words that hide who acts.
 const HIDING: [&str; 8] = [
@@ -43,6 +46,36 @@ fn pages_name_who_acts() {
             wrong.push(format!("{name}: {}", found.join(", ")));
         }
     }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// Comments, messages and names, of tests as well.
+#[test]
+fn sources_name_who_acts() {
+    let mut wrong = Vec::new();
+    let mut folders: Vec<PathBuf> = ["src", "crates", "tests", "benches", "fuzz/targets"]
+        .map(|folder| root().join(folder))
+        .into();
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_source = path
+                .extension()
+                .is_some_and(|end| end == "rs" || end == "yaml");
+            if path.is_dir() {
+                folders.push(path);
+            } else if is_source && !path.ends_with(file!()) {
+                count += 1;
+                let text = fs::read_to_string(&path).unwrap().replace('_', " ");
+                let found = hidden(&text);
+                if !found.is_empty() {
+                    wrong.push(format!("{}: {}", path.display(), found.join(", ")));
+                }
+            }
+        }
+    }
+    assert!(count > 300, "{count} files");
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 

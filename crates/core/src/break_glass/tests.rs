@@ -187,7 +187,7 @@ fn what_others_share_with_an_injector_stays() {
         merged(&open, &resume::resume(&open).unwrap())["webhooks"],
         gate["webhooks"]
     );
-    // Of another version, whose conditions nobody can take apart.
+    // Of another version, whose conditions meshgate cannot take apart.
     let mut older = gate.clone();
     for entry in older["webhooks"].as_array_mut().unwrap() {
         entry["matchConditions"] = json!([{"name": "required", "expression": "true"}]);

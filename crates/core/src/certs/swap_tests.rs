@@ -33,7 +33,7 @@ fn no_entry_loses_what_it_can_verify() {
 }
 
 #[test]
-fn whoever_serves_nothing_begins_with_what_somebody_can_verify() {
+fn a_replica_that_serves_nothing_begins_with_what_callers_can_verify() {
     let swap = |entries, after| may_swap(entries, Serving::Nothing, after);
     let at_once = Duration::ZERO;
     assert_eq!(swap(&[], at_once), Swap::Now);

@@ -24,7 +24,7 @@ const EXEMPTIONS: [(Reason, Test); 2] = [
 /// Why the pod is exempt, if it is. `is_in_group` says whether the user who asks is in a group; it
 /// is only asked about pods for which that counts.
 pub fn of(pod: &PodView<'_>, is_in_group: impl FnOnce(&str) -> bool) -> Option<Reason> {
-    // The kubelet runs static pods whatever admission says (case 35). Anyone can write the
+    // The kubelet runs static pods whatever admission says (case 35). Any user can write the
     // annotation, so that it counts only from a kubelet.
     if pod.mirrored && is_in_group(NODES) {
         return Some(Reason::MirrorPod);

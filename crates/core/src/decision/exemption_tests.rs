@@ -25,7 +25,7 @@ fn exemptions() {
     let table = [
         (json!({}), json!({}), KUBELET, None),
         (mirror.clone(), json!({}), KUBELET, Some(Reason::MirrorPod)),
-        // Anyone can write the annotation.
+        // Any user can write the annotation.
         (mirror.clone(), json!({}), PERSON, None),
         (mirror.clone(), json!({}), &[], None),
         (

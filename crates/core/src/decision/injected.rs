@@ -1,5 +1,5 @@
 //! Whether a pod holds an injector's sidecar. Only containers count, never marks or labels that
-//! anyone can write (case 23).
+//! any user can write (case 23).
 
 use crate::injector::profile::{InjectedSet, Profile};
 use crate::injector::values::KeyValues;

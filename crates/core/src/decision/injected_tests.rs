@@ -99,7 +99,7 @@ fn linkerd() {
             "{spec}"
         );
     }
-    // Marks and labels that anyone can write count for nothing (case 23).
+    // Marks and labels that any user can write count for nothing (case 23).
     let marks = [
         ("meshgate.io/admitted", "linkerd"),
         ("linkerd.io/proxy-version", "1"),

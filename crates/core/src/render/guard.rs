@@ -50,7 +50,7 @@ fn conditions(settings: &Settings) -> Value {
         {"name": "ours", "expression": format!("oldObject.metadata.name in {}", cel::texts(&names))},
         {"name": "another-client", "expression": format!("!(request.userInfo.username in {passing})")},
         {
-            // Everyone may change labels and annotations, but not the owner, which removes it in the end.
+            // Every user may change labels and annotations, but not the owner, which removes it in the end.
             "name": "more-than-labels-and-annotations",
             "expression": "request.operation == 'DELETE' || object.?webhooks != oldObject.?webhooks || \
                 object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences",

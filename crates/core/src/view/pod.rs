@@ -17,7 +17,7 @@ use super::json::{Entries, Object, RawText, Text, list, or_default};
 #[derive(Debug, Clone)]
 pub struct PodView<'a> {
     fields: Arc<PodFields<'a>>,
-    /// meshgate's mark, as it came with the pod. Never believed (case 23): anyone can write it.
+    /// meshgate's mark, as it came with the pod. Never believed (case 23): any user can write it.
     pub(crate) mark: Option<Cow<'a, str>>,
     /// True if `kubernetes.io/config.mirror` is there.
     pub(crate) mirrored: bool,

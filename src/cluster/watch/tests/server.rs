@@ -64,7 +64,7 @@ pub(super) fn namespace(name: &str, version: u64, inject: Option<&str>) -> Value
             "name": name,
             "resourceVersion": version.to_string(),
             "labels": {"kubernetes.io/metadata.name": name},
-            "annotations": {"nobody/reads": "this"},
+            "annotations": {"not/read": "this"},
             "managedFields": [{"fieldsV1": {"f:metadata": {}}}],
         },
     });

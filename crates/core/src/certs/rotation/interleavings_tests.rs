@@ -38,7 +38,7 @@ enum Event {
     DeleteLeaf,
     DamageCa,
     DamageLeaf,
-    /// Somebody else replaces CA and leaf in one write.
+    /// Another maker replaces CA and leaf in one write.
     Replace,
 }
 
@@ -60,7 +60,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Of certificates that somebody else makes.
+/// Of certificates that another maker makes.
 fn given(restarts: u32) -> impl Strategy<Value = Event> {
     let process = 0..3_usize;
     prop_oneof![
@@ -103,7 +103,7 @@ struct View {
     observed: Observed,
 }
 
-/// For how long somebody has seen the registration as it is.
+/// For how long a controller has seen the registration as it is.
 #[derive(Debug, Clone, Default)]
 struct Steady(Option<(usize, Timestamp)>);
 
@@ -136,7 +136,7 @@ type Entries = [Option<Vec<Ca>>; ENTRIES];
 #[derive(Debug)]
 struct World {
     lag: Duration,
-    /// Somebody else makes the certificates.
+    /// Another maker makes the certificates.
     is_given: bool,
     now: Timestamp,
     versions: u64,
@@ -209,7 +209,7 @@ impl World {
         self.entries().len() == ENTRIES
     }
 
-    /// Whoever replaces a CA before the last one was taken up leaves no time for anything.
+    /// A maker that replaces a CA before the last one was taken up leaves no time for anything.
     fn is_settled(&self) -> bool {
         let Held::Good(leaf) = &self.leaf.held else {
             return true;
@@ -481,7 +481,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_where_somebody_else_replaces_ca_and_leaf_in_one_write(
+    fn nor_where_another_maker_replaces_ca_and_leaf_in_one_write(
         events in prop::collection::vec(given(0), 0..250)
     ) {
         let mut world = World::new(true, LAG);

@@ -198,7 +198,7 @@ fn what_is_lost_or_damaged_is_made_anew_and_nothing_that_is_in_use_is_forgotten(
     let lost = observed(bad(), bad(), in_use.clone());
     let (keep, why) = (vec![other.clone()], why_bad());
     assert_eq!(next(&lost, day(2)), Step::MakeCa { keep, why });
-    // A CA that has ended is nobody's.
+    // No certificate needs a CA that has ended.
     let lost = observed(Held::Missing, has_leaf, in_use.clone());
     let (keep, why) = (vec![other], Why::Missing);
     assert_eq!(next(&lost, day(301)), Step::MakeCa { keep, why });
@@ -207,7 +207,7 @@ fn what_is_lost_or_damaged_is_made_anew_and_nothing_that_is_in_use_is_forgotten(
     let known = registered(&[&bundle], 99);
     let damaged = observed(held(&old, &[]), bad(), known.clone());
     assert_eq!(next(&damaged, day(2)), issue(90, bundle.clone(), why_bad()));
-    // Nobody could verify it yet; whoever serves has one that they can.
+    // No caller could verify it yet; a replica that serves has one that callers can.
     let damaged = observed(held(&old, &[]), bad(), in_use);
     let bundle_of_both = vec![old.clone(), ca(1)];
     let step = Step::KeepCas {
@@ -252,7 +252,7 @@ fn an_ended_or_damaged_ca_is_said_to_be() {
     assert!(!Why::Due.is_damage() && !Why::Missing.is_damage());
 }
 
-/// A clock that was ahead has been put right: nobody can use what was made meanwhile.
+/// A clock that was ahead has been put right: no caller can use what was made meanwhile.
 #[test]
 fn what_is_not_valid_yet_is_made_anew() {
     let (old, ahead) = (ca(0), ca(70));

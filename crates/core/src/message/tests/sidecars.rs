@@ -7,7 +7,7 @@ use crate::decision::tests::{Hook, injectors, namespace, pod};
 use crate::readiness::{Looked, Readiness};
 
 #[test]
-fn values_that_nobody_knows() {
+fn values_that_no_injector_knows() {
     let injectors = injectors("- preset: linkerd\n- preset: kuma\n");
     let enabled = namespace("orders", &[], &[LINKERD], &injectors);
     let misspelt = namespace(

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Another address, or another CA: only the entry that nobody else meets has it at first.
+/// Another address, or another CA: only the entry that proves it has it at first.
 /// The names of entries say little about whom they ask: another configuration may give the same
 /// name to other namespaces.
 #[test]
@@ -23,7 +23,7 @@ fn another_configuration_takes_nothing_from_what_is_armed_before_it_is_armed_its
     let before = selecting("before", None);
     cluster.settle(&before, LABELLED);
     cluster.settle(&before, REACHED);
-    // Somebody else's term stays through all of it.
+    // Another client's term stays through all of it.
     let theirs = json!({"key": "theirs", "operator": "DoesNotExist"});
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
         let terms = &mut live["webhooks"][0]["namespaceSelector"]["matchExpressions"];
@@ -136,7 +136,7 @@ fn before_it_is_reached_another_configuration_writes_nothing_but_what_that_takes
         let (armed, all) = armed_of(object, live);
         assert_eq!(armed, 0, "{all} ask for another");
     }
-    // Somebody deletes the gate: the entry comes back, without which nobody would ever be reached.
+    // A client deletes the gate: the entry comes back, without which no replica would ever be reached.
     cluster.objects.remove(&gate);
     assert_eq!(cluster.settle(&after, LABELLED).len(), 1);
     let entries = &cluster.objects[&gate]["webhooks"];

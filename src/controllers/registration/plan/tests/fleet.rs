@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nothing_is_written_before_somebody_can_be_called() {
+fn nothing_is_written_before_a_replica_can_be_called() {
     let alone = Progress {
         replicas: Replicas::NoneReady,
         ..SETTLED
@@ -21,7 +21,7 @@ fn nothing_is_written_before_somebody_can_be_called() {
     let owner = object(Kind::ClusterRole, OWNER);
     cluster.objects.insert(id(Kind::ClusterRole, OWNER), owner);
     assert_eq!(cluster.settle(&wanted_at("u"), alone), [""; 0]);
-    // What was begun is kept, whoever is down meanwhile (case 73).
+    // What was begun is kept, although replicas are down meanwhile (case 73).
     let mut cluster = armed();
     cluster
         .objects

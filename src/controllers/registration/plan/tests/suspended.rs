@@ -79,3 +79,23 @@ fn a_new_ca_is_registered_while_enforcement_is_suspended_and_nothing_else() {
     assert_eq!(live["webhooks"][0]["failurePolicy"], "Ignore");
     assert!(!live.to_string().contains("old"), "{live}");
 }
+
+#[test]
+fn suspended_enforcement_is_left_alone() {
+    let mut cluster = armed();
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: the mesh is being replaced");
+        live["webhooks"] = json!([]);
+    });
+    let broken = cluster.plan(&wanted_at("u"), SETTLED);
+    assert_eq!(broken.actions, []);
+    assert_eq!(
+        broken.hands_off,
+        [id(Kind::MutatingWebhooks, CONFIGURATION)]
+    );
+    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane");
+    });
+    let mended = cluster.plan(&wanted_at("u"), SETTLED);
+    assert_eq!((mended.actions.len(), mended.hands_off.len()), (1, 0));
+}

@@ -42,7 +42,7 @@ fn by_policy() -> Cluster {
 }
 
 #[test]
-fn policies_are_written_first_of_all_and_wait_for_nobody() {
+fn policies_are_written_first_of_all_and_wait_for_no_replica() {
     let mut cluster = Cluster::of(InstallNamespace::Active);
     let log = cluster.settle(&policies_for(&["a"]), START);
     assert_eq!(
@@ -95,7 +95,7 @@ fn webhooks_refuse_until_policies_do() {
 
 /// Who changes to policies since no replica lives must get rid of the webhooks by it.
 #[test]
-fn a_check_that_nobody_answers_goes_once_policies_refuse() {
+fn a_check_that_no_replica_answers_goes_once_policies_refuse() {
     let mut cluster = armed();
     let wanted = policies_for(&["a"]);
     let alone = |in_force| Progress {
@@ -221,7 +221,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// What an API server has taken up: it follows only when somebody waits.
+/// What an API server has taken up: it follows only when a test waits.
 #[derive(Debug, Default)]
 struct Cache {
     proof: Option<String>,
