@@ -5,7 +5,7 @@
 //!
 //! - [`profile`], [`rule`]: one injector, and which pods require it.
 //! - [`keys`], [`values`]: the index by which a pod meets only the rules that its keys can touch.
-//! - [`coverage`]: rules that can never decide.
+//! - `coverage`: rules that can never decide.
 
 pub(crate) mod coverage;
 pub mod keys;
