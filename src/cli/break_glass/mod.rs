@@ -14,6 +14,7 @@ use crate::kube_api::kind::Id;
 use crate::kube_api::own_name;
 use crate::lifecycle::wall_clock;
 use meshgate_core::break_glass::{self, Note};
+use meshgate_core::list::listed;
 use meshgate_core::names::POLICIES;
 
 use self::answer::Answer;
@@ -187,7 +188,7 @@ fn check_injectors(wanted: &[String], seen: &Seen) -> anyhow::Result<()> {
     let known = if known.is_empty() {
         "unnamed ones (another version wrote the registration)".to_owned()
     } else {
-        known.into_iter().collect::<Vec<_>>().join(", ")
+        listed(known)
     };
     bail!(
         "the registration does not require an injector `{name}`, only {known}; leave --injector away to \

@@ -10,6 +10,7 @@ fn lifetimes_have_a_unit_and_a_least() {
         "d",
         "29s",
         "90",
+        "1w",
         "-1d",
         "ü",
         "99999999999999999999d",

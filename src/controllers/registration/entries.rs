@@ -48,21 +48,22 @@ pub(super) fn is_of_another(live: &Object, wanted: &Object) -> bool {
     is_any_armed(live) && live.annotation(NOTE) != wanted.annotation(NOTE)
 }
 
+/// The entries of ours that are armed, suspended or not.
+fn armed_entries(live: &Object) -> impl Iterator<Item = &Entry> {
+    let entries = live.entries().iter();
+    entries.filter(|entry| is_ours(entry) && arms(entry))
+}
+
 /// Whether an entry of ours is armed.
 pub(super) fn is_any_armed(live: &Object) -> bool {
-    let mut entries = live.entries().iter();
-    entries.any(|entry| is_ours(entry) && arms(entry))
+    armed_entries(live).next().is_some()
 }
 
 /// Whether a webhook configuration that refuses pods has an armed entry of which this holds.
 pub(super) fn has_armed(observed: &Observed, is: fn(&Entry) -> bool) -> bool {
     let objects = observed.objects.values();
-    let mut ours = objects.filter(|live| live.id.name == CONFIGURATION);
-    ours.any(|live| {
-        live.entries()
-            .iter()
-            .any(|one| is_ours(one) && arms(one) && is(one))
-    })
+    let ours = objects.filter(|live| live.id.name == CONFIGURATION);
+    ours.flat_map(armed_entries).any(is)
 }
 
 /// Leaves everything as it is in the cluster, but for the entry that proves how meshgate is called.

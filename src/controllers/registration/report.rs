@@ -10,6 +10,7 @@ use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{CallError, MANAGER};
 use crate::lifecycle::wall_clock;
 use crate::metrics::gauge_of;
+use meshgate_core::list::listed;
 use meshgate_core::render::CONFIGURATION;
 
 use super::observed::{Object, Observed};
@@ -121,7 +122,7 @@ impl Reporter {
         let managers = fields.into_iter().flatten();
         let managers = managers.filter_map(|one| one.manager.as_deref());
         let others: BTreeSet<&str> = managers.filter(|name| *name != MANAGER).collect();
-        let others = others.into_iter().collect::<Vec<_>>().join(", ");
+        let others = listed(others);
         tracing::error!(object = %id, others, "another client keeps reverting meshgate's changes; backing off");
         self.context.metrics.registration.contended.inc();
     }

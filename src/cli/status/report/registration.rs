@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshgate_core::break_glass::Note;
+use meshgate_core::list::listed;
 use meshgate_core::names::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES};
 use meshgate_core::render::webhooks::enforces;
 
@@ -155,7 +156,7 @@ fn unasked(seen: &Observed, gate: &Object) -> Option<Row> {
     // The name of an instance stands behind its injector's.
     let configured = configured.filter_map(|one| one.name.split(' ').next());
     let missing: BTreeSet<&str> = configured.filter(|one| !asked_for.contains(one)).collect();
-    let names = missing.into_iter().collect::<Vec<_>>().join(", ");
+    let names = listed(missing);
     let text = format!("another configuration is registered: no entry asks about {names} yet");
     (!names.is_empty()).then(|| row(PART, Grade::Finding, text))
 }
