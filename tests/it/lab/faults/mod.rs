@@ -108,8 +108,8 @@ impl Scene<'_> {
         self.pods_of_others_are_created().await;
     }
 
-    /// It says so, and reads pods from etcd: it has a connection for each resource, each of which tries
-    /// again in its own time.
+    /// It says so, and reads from etcd what the tests write: it has a connection for each resource, each of
+    /// which tries again in its own time.
     async fn api_server_is_ready(&self) -> bool {
         let asked = async |path: &str| {
             let request = Request::get(path).body(Vec::new()).unwrap();
@@ -117,9 +117,17 @@ impl Scene<'_> {
             timeout(Duration::from_secs(1), answer).await
         };
         let says = asked("/readyz").await;
-        let reads = asked("/api/v1/namespaces/default/pods/no-such-pod").await;
-        let is_read = matches!(reads, Ok(Err(Error::Api(status))) if status.code == 404);
-        is_read && says.is_ok_and(|answer| answer.is_ok())
+        for path in [
+            "/api/v1/namespaces/default/pods/no-such-pod",
+            "/api/v1/namespaces/no-such-namespace",
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/no-such-slice",
+        ] {
+            let read = asked(path).await;
+            if !matches!(read, Ok(Err(Error::Api(status))) if status.code == 404) {
+                return false;
+            }
+        }
+        says.is_ok_and(|answer| answer.is_ok())
     }
 
     async fn pods_of_others_are_created(&self) {
