@@ -81,3 +81,9 @@ pub mod path {
     /// Of the proof that the API server reaches meshgate.
     pub const REACH: &str = "/mutate/reach";
 }
+
+/// Whether an entry of this name asks meshgate about pods or namespaces. The entry that proves that the API
+/// server reaches meshgate is none: only meshgate meets it.
+pub fn asks_meshgate(entry: &str) -> bool {
+    entry.ends_with(ENTRIES) && entry != REACH_ENTRY
+}

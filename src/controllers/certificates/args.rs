@@ -80,10 +80,9 @@ pub fn names(namespace: &str, service: &str) -> Vec<String> {
 
 fn parse_lifetime(text: &str) -> Result<Duration, String> {
     let expected = || format!("expected a duration of {SHORTEST:?} or more, as 90d, 12h or 10m");
-    let span = text.parse::<Span>().map_err(|_| expected())?;
-    if span.get_weeks() != 0 {
-        return Err(expected());
-    }
+    let span = text.parse::<Span>().ok();
+    let span = span.filter(|span| span.get_weeks() == 0);
+    let span = span.ok_or_else(expected)?;
     let time = span.to_duration(SpanRelativeTo::days_are_24_hours());
     let time = time.ok().and_then(|time| Duration::try_from(time).ok());
     time.filter(|time| (SHORTEST..=LONGEST).contains(time))

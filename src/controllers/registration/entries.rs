@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::certs::bundle;
 use crate::controllers::trust::has_same_address;
-use meshgate_core::names::ENTRIES;
+use meshgate_core::names::asks_meshgate;
 use meshgate_core::render::{self, ASKED_FOR, CONFIGURATION, FailurePolicy, REACH_ENTRY};
 
 use super::foreign_conditions;
@@ -51,7 +51,7 @@ pub(super) fn is_of_another(live: &Object, wanted: &Object) -> bool {
 /// The entries of ours that are armed, suspended or not.
 fn armed_entries(live: &Object) -> impl Iterator<Item = &Entry> {
     let entries = live.entries().iter();
-    entries.filter(|entry| is_ours(entry) && arms(entry))
+    entries.filter(|entry| entry.fails_closed() && asks_meshgate(&entry.name))
 }
 
 /// Whether an entry of ours is armed.
@@ -75,7 +75,7 @@ pub(super) fn keep(object: &mut Object, live: Option<&Object>) {
         object.annotate(key, text.map(str::to_owned));
     }
     let live = live.map(Object::entries).unwrap_or_default().iter();
-    let kept = live.filter(|entry| is_ours(entry) && entry.name != REACH_ENTRY);
+    let kept = live.filter(|entry| asks_meshgate(&entry.name));
     if let Some(entries) = &mut object.webhooks {
         entries.retain(|entry| entry.name == REACH_ENTRY);
         entries.splice(..0, kept.cloned());
@@ -111,11 +111,7 @@ pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
     })
 }
 
-fn is_ours(entry: &Entry) -> bool {
-    entry.name.ends_with(ENTRIES)
-}
-
-/// Whether the entry is one that fails closed once armed.
+/// Whether the entry, which is wanted, fails closed once armed.
 fn arms(entry: &Entry) -> bool {
     entry.fails_closed() && entry.name != REACH_ENTRY
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::names::{ENTRIES, REACH_ENTRY, REQUIRED};
+use crate::names::{REQUIRED, asks_meshgate};
 
 /// Name of the condition that suspends an entry.
 pub const CONDITION: &str = "break-glass";
@@ -22,11 +22,9 @@ pub(super) fn patch(object: &Value, annotations: &Value) -> Value {
     }})
 }
 
-/// The name of an entry that asks meshgate about pods or namespaces. The entry that proves that the API
-/// server reaches meshgate is none: only meshgate meets it.
+/// The name of an entry that asks meshgate.
 pub(super) fn our_name(entry: &Value) -> Option<&str> {
-    let name = entry["name"].as_str()?;
-    (name.ends_with(ENTRIES) && name != REACH_ENTRY).then_some(name)
+    entry["name"].as_str().filter(|name| asks_meshgate(name))
 }
 
 /// Whether an entry of a webhook configuration is suspended, as a whole or in part.

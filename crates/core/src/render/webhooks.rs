@@ -9,7 +9,7 @@ use crate::condition::cel::Scope;
 use crate::injector::profile::Mode;
 use crate::injector::{Injector, Injectors};
 use crate::names::{
-    ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REACH_ENTRY, REQUIRED, path,
+    ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REQUIRED, asks_meshgate, path,
 };
 
 use super::entries::{self, Entry, Limits, Name};
@@ -55,8 +55,7 @@ impl Hook {
 
 /// Whether an entry of this name refuses pods, once it is armed.
 pub fn enforces(name: &str) -> bool {
-    let asks_about_pods = name.ends_with(ENTRIES) && name != REACH_ENTRY;
-    asks_about_pods && !name.contains(&format!("{WARN}."))
+    asks_meshgate(name) && !name.contains(&format!("{WARN}."))
 }
 
 /// Whether an API server that quotes this text speaks of an entry that asks gate or check about pods.
