@@ -86,6 +86,14 @@ async fn installed(lab: &Lab, by_helm: bool) {
     lab.apply("meshgate-system", &manifests).await;
 }
 
+/// What a meshgate wrote until it was killed, and what [`installed`] it.
+async fn written(lab: &Lab, by_helm: bool) {
+    let meshgate = Meshgate::start(lab, CONFIG).await;
+    lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
+    meshgate.order("kill").await;
+    installed(lab, by_helm).await;
+}
+
 /// Those that are there, and not about to go.
 async fn there<'p>(lab: &Lab, paths: &[&'p str]) -> Vec<&'p str> {
     let mut there = Vec::new();
@@ -105,10 +113,7 @@ async fn replicas(lab: &Lab) -> i64 {
 #[tokio::test]
 async fn what_meshgate_has_written_goes_and_nothing_else() {
     let lab = lab(&[], &[]).await;
-    let meshgate = Meshgate::start(&lab, CONFIG).await;
-    lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
-    meshgate.order("kill").await;
-    installed(&lab, true).await;
+    written(&lab, true).await;
 
     let dry_run = async || {
         let would = lab
@@ -207,10 +212,7 @@ fn rights() -> Value {
 #[tokio::test]
 async fn the_chart_s_hook_stops_the_writer_and_leaves_the_chart_s_own() {
     let lab = lab(&[], &[]).await;
-    let meshgate = Meshgate::start(&lab, CONFIG).await;
-    lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
-    meshgate.order("kill").await;
-    installed(&lab, true).await;
+    written(&lab, true).await;
     lab.allow_alice("meshgate-uninstall", &rights()).await;
     // A pod of control that takes its time.
     let labels =
@@ -243,10 +245,7 @@ async fn the_chart_s_hook_stops_the_writer_and_leaves_the_chart_s_own() {
 #[tokio::test]
 async fn what_may_not_be_removed_holds_up_nothing_else() {
     let lab = lab(&[], &[]).await;
-    let meshgate = Meshgate::start(&lab, CONFIG).await;
-    lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
-    meshgate.order("kill").await;
-    installed(&lab, true).await;
+    written(&lab, true).await;
     let mut rights = rights();
     for rule in rights.as_array_mut().unwrap() {
         if rule["resources"] == json!(["secrets"]) || rule["resources"] == json!(["pods"]) {

@@ -1,6 +1,9 @@
 //! A small HTTPS client that behaves as the API server does: one connection, kept alive, HTTP/1.1,
 //! a body of known length.
 
+#[path = "../../lab/kubelet/unverified.rs"]
+mod unverified;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,13 +14,10 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion,
-};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -223,57 +223,7 @@ fn trusting(
 
 /// The certificate that a server shows, from any CA; it must have the key to it.
 pub(crate) async fn shown(addr: SocketAddr) -> io::Result<Vec<u8>> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyIssuer(provider)))
-        .with_no_client_auth();
-    let stream = TcpStream::connect(addr).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(name, stream).await?;
+    let stream = unverified::connect(TcpStream::connect(addr).await?).await?;
     let chain = stream.get_ref().1.peer_certificates().unwrap();
     Ok(chain[0].to_vec())
-}
-
-#[derive(Debug)]
-struct AnyIssuer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyIssuer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -1,4 +1,5 @@
-//! TLS without a check of the server: a kubelet's probe asks whether a server answers, not which.
+//! TLS without a check of the server: a kubelet's probe asks whether a server answers, not which. Tests ask by it
+//! which certificate a server shows.
 
 use std::io;
 use std::sync::Arc;
