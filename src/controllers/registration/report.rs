@@ -122,8 +122,7 @@ impl Reporter {
         let managers = fields.into_iter().flatten();
         let managers = managers.filter_map(|one| one.manager.as_deref());
         let others: BTreeSet<&str> = managers.filter(|name| *name != MANAGER).collect();
-        let others = listed(others);
-        tracing::error!(object = %id, others, "another client keeps reverting meshgate's changes; backing off");
+        tracing::error!(object = %id, others = listed(others), "another client keeps reverting meshgate's changes; backing off");
         self.context.metrics.registration.contended.inc();
     }
 
