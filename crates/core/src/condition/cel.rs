@@ -10,8 +10,9 @@ use crate::names::ALTERNATIVE;
 /// The names that an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// A webhook's condition on a pod: no namespace but its name (registration of webhooks is
-    /// accepted with `namespaceObject`, which then is always null).
+    /// A condition on a pod, without variables. That of a webhook, or one that is a policy's match condition,
+    /// sees no namespace but its name (the API server accepts `namespaceObject` there, which then is always
+    /// null).
     Pod,
     /// A policy on pods, with the variables `labels`, `annotations`, `namespaceLabels` and
     /// `namespaceAnnotations`.
@@ -29,6 +30,10 @@ impl Scope {
             (Self::Policy, PodAnnotation) => ("variables.annotations", ""),
             (Self::Policy, NamespaceLabel) => ("variables.namespaceLabels", ""),
             (Self::Policy, NamespaceAnnotation) => ("variables.namespaceAnnotations", ""),
+            (Self::Pod, NamespaceLabel) => ("namespaceObject.metadata.?labels", ".orValue({})"),
+            (Self::Pod, NamespaceAnnotation) => {
+                ("namespaceObject.metadata.?annotations", ".orValue({})")
+            }
             (Self::Pod | Self::Namespace, PodLabel | NamespaceLabel) => {
                 ("object.metadata.?labels", ".orValue({})")
             }

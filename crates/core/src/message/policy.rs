@@ -36,15 +36,11 @@ pub(crate) fn variables(injector: &Injector) -> Vec<(&'static str, String)> {
 }
 
 /// If `messageExpression` fails.
-pub(crate) fn plain_missing(injector: &Injector) -> String {
+pub(crate) fn plain(injector: &Injector) -> String {
     let name = &injector.profile.name;
-    format!("the pod requires {name}, and its sidecar is not in it")
-}
-
-/// If `messageExpression` fails.
-pub(crate) fn plain_invalid(injector: &Injector) -> String {
-    let name = &injector.profile.name;
-    format!("a label or annotation has a value that {name} does not know")
+    format!(
+        "the pod requires {name} and lacks its sidecar, or has a value that {name} does not know"
+    )
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but the pod has no …`, for

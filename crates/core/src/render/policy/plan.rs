@@ -4,11 +4,15 @@ use crate::condition::chain::Chain;
 use crate::condition::{Container, Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::profile::InjectedSet;
-use crate::injector::rule::{Key, Outcome, Rule};
+use crate::injector::rule::{Key, Outcome, Rule, Test};
 
 /// Rules by number, with what they need to hold; and what then follows.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// A cheap condition that holds wherever a rule needs anything of a pod, and for few other pods.
+    pub(crate) concerned: Expr,
+    /// It reads the pod alone.
+    pub(crate) by_pod: bool,
     /// In order; the first that holds decides.
     pub(crate) ordinary: Vec<(usize, Expr)>,
     /// The injector's own namespace, if it acts there.
@@ -52,7 +56,13 @@ impl Plan {
             .injected
             .iter()
             .filter(|set| profile.is_on(set.option.as_deref()));
+        let keys = concerned(injector.active_rules());
+        let exists = |key: &Key| KeyTest::new(key, Test::exists()).expr();
         Self {
+            by_pod: keys.iter().flatten().all(|key| key.place.is_on_pod()),
+            concerned: keys.map_or(Expr::Const(true), |keys| {
+                Expr::any(keys.into_iter().map(exists))
+            }),
             ordinary: injector
                 .active_rules()
                 .map(|rule| (rule.number, Expr::terms(&rule.when)))
@@ -63,6 +73,29 @@ impl Plan {
             injected: Expr::any(sets.map(is_there)),
         }
     }
+}
+
+/// Few keys of which one is there wherever a rule needs anything: each such rule wants one of them. `None`
+/// if one wants no key.
+fn concerned<'r>(rules: impl Iterator<Item = &'r Rule>) -> Option<Vec<&'r Key>> {
+    let wanted = |rule: &'r Rule| -> Vec<&'r Key> {
+        let terms = rule.when.iter().filter(|term| term.test.is_positive());
+        let mut keys: Vec<&Key> = terms.map(|term| &term.key).collect();
+        keys.sort_by_key(|key| !key.place.is_on_pod());
+        keys
+    };
+    let needing = rules.filter(|rule| rule.then != Outcome::NotRequired);
+    let mut choices: Vec<_> = needing.map(wanted).collect();
+    // Those without a choice first.
+    choices.sort_by_key(Vec::len);
+    let mut keys = Vec::new();
+    for choice in choices {
+        let first = *choice.first()?;
+        if !choice.iter().any(|key| keys.contains(key)) {
+            keys.push(first);
+        }
+    }
+    Some(keys)
 }
 
 /// The rules where no key of the namespace is there.

@@ -209,6 +209,9 @@ fn refuses(injector: &Injector, plan: &Plan, world: &World) -> bool {
         let stands = home.asking.contains(&asked) && !home.off.contains(&rule);
         rule = if stands { asked } else { 0 };
     }
+    let needs = plan.invalid.contains(&rule) || plan.required.contains(&rule);
+    // A policy that takes itself for not concerned lets a bare pod in.
+    assert!(!needs || world.holds(&plan.concerned), "{world:?}");
     plan.invalid.contains(&rule) || plan.required.contains(&rule) && !world.holds(&plan.injected)
 }
 
@@ -306,6 +309,7 @@ proptest! {
                 (choice.expr(&samples), choice.folded())
             })
             .collect();
+        check_policy(&injectors, 20);
         for world in worlds {
             let bare = world.clone();
             let world = world.mirrored(&injectors);
