@@ -41,10 +41,16 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
 fn spec(injector: &Injector, excluded: &[&str]) -> Value {
     let plan = Plan::new(injector, excluded);
     let mut variables = variables(injector, &plan);
+    let operations: &[&str] = if plan.replaced == Expr::FALSE {
+        &["CREATE"]
+    } else {
+        &["CREATE", "UPDATE"]
+    };
+    let rules = object::rules("", operations, &["pods"], "Namespaced");
     let concerned = json!({"name": CONCERNED, "expression": concerned(&plan)});
     let mut spec = json!({
         "matchConstraints":
-            object::constraints(selector(injector, excluded), object::creates("pods")),
+            object::constraints(selector(injector, excluded), rules),
         "validations": [validation(injector, &plan)],
     });
     // Match conditions cost least, and see no namespace.
@@ -61,9 +67,16 @@ fn spec(injector: &Injector, excluded: &[&str]) -> Value {
 /// evaluates validations and their sentences for every pod: so what is cheap and says "no" comes first.
 const CONCERNED: &str = "concerned";
 
+/// Pods of an update are concerned only where it is to be refused.
+const IS_UPDATE: &str = "request.operation == 'UPDATE'";
+
 /// Whether a rule can need anything of the pod, which is not exempt.
 fn concerned(plan: &Plan) -> String {
-    let keys = Scope::Pod.operand_of_choice(&plan.concerned);
+    let mut keys = Scope::Pod.operand_of_choice(&plan.concerned);
+    if plan.replaced != Expr::FALSE {
+        let replaced = Scope::Pod.operand_of_choice(&plan.replaced);
+        keys = format!("({IS_UPDATE} ? {replaced} : {keys})");
+    }
     let all = std::iter::once(keys).chain(exemptions::expressions().map(str::to_owned));
     all.collect::<Vec<_>>().join(" &&\n")
 }
@@ -155,6 +168,15 @@ fn numbers(list: &[usize]) -> String {
 
 fn validation(injector: &Injector, plan: &Plan) -> Value {
     let mut refused = Vec::new();
+    if plan.replaced != Expr::FALSE {
+        refused.push((IS_UPDATE.to_owned(), message::image_replaced(injector)));
+    }
+    if !plan.opt_outs.is_empty() {
+        refused.push((
+            format!("variables.rule in {}", numbers(&plan.opt_outs)),
+            message::opts_out(injector, &plan.opt_outs),
+        ));
+    }
     if !plan.invalid.is_empty() {
         refused.push((
             format!("variables.rule in {}", numbers(&plan.invalid)),
