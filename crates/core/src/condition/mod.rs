@@ -1,5 +1,5 @@
 //! Conditions on a pod and its namespace, as values: made from rules, printed as CEL ([`cel`]), and
-//! evaluated by tests.
+//! evaluated.
 
 pub(crate) mod cel;
 pub(crate) mod chain;
@@ -108,6 +108,26 @@ impl Expr {
             name: name.clone(),
             not_image: not_image.to_vec(),
         })
+    }
+
+    /// Whether it holds for a pod and its namespace: the values of their keys, the namespace's name, and
+    /// whether the pod holds a container.
+    pub(crate) fn holds<'v>(
+        &self,
+        value: &impl Fn(&Key) -> Option<&'v str>,
+        namespace: &str,
+        has: &impl Fn(&Container) -> bool,
+    ) -> bool {
+        let holds = |part: &Self| part.holds(value, namespace, has);
+        match self {
+            Self::Const(value) => *value,
+            Self::Key(test) => test.test.passes(value(&test.key)),
+            Self::Namespace(names) => names.iter().any(|name| name == namespace),
+            Self::Container(wanted) => has(wanted),
+            Self::Not(inner) => !holds(inner),
+            Self::All(parts) => parts.iter().all(holds),
+            Self::Any(parts) => parts.iter().any(holds),
+        }
     }
 
     /// How many tests there are in it.
