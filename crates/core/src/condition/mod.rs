@@ -159,16 +159,19 @@ pub(crate) enum Container {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KeyTest {
     pub(crate) key: Key,
-    /// Its values are sorted, each once, in lower case where case does not count: what passes the same is
-    /// equal.
+    /// Its values are sorted, each once, in lower case where case does not count, and without white space
+    /// around them where that does not count: what passes the same is equal.
     pub(crate) test: Test,
 }
 
 impl KeyTest {
     pub(crate) fn new(key: &Key, mut test: Test) -> Self {
-        if test.fold {
-            for value in &mut test.values {
+        for value in &mut test.values {
+            if test.fold {
                 value.make_ascii_lowercase();
+            }
+            if test.trim {
+                *value = value.trim().to_owned();
             }
         }
         test.values.sort_unstable();
@@ -198,7 +201,8 @@ impl KeyTest {
     /// Whether both compare in the same way.
     fn can_join(&self, other: &Self) -> bool {
         let (own, other) = (&self.test, &other.test);
-        own.fold == other.fold || own.values.is_empty() || other.values.is_empty()
+        let is_same = (own.fold, own.trim) == (other.fold, other.trim);
+        is_same || own.values.is_empty() || other.values.is_empty()
     }
 
     /// Leaves the values that pass both.
@@ -219,6 +223,7 @@ impl KeyTest {
             others: own.others && other.others,
             values,
             fold: own.fold || other.fold,
+            trim: own.trim || other.trim,
         };
         Self::new(&self.key, test)
     }

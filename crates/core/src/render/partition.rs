@@ -323,7 +323,7 @@ pub(super) struct Match {
 impl Match {
     /// The term as a condition.
     pub(super) fn expr(&self) -> Expr {
-        let named = || Test::one_of(self.values.clone(), false);
+        let named = || Test::one_of(self.values.clone(), false, false);
         let test = match self.operator {
             "In" => named(),
             "NotIn" => named().negated(),

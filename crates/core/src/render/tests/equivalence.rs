@@ -242,10 +242,15 @@ fn rule() -> impl Strategy<Value = String> {
         "notIn: [\"\", \"a\"]",
         "fold: true, in: [\"A\"]",
         "fold: true, notIn: [\"b\"]",
+        "trim: true, in: [\"a\"]",
+        "trim: true, notIn: [\"\"]",
+        "fold: true, trim: true, in: [\"A\", \"b\"]",
+        "in: [\" a\"]",
     ]);
     let term = (place, select(vec!["k1", "k2"]), test).prop_map(|(place, key, test)| {
         let test = if place.ends_with("Label") {
-            test.replace("fold: true, ", "")
+            let test = test.replace("fold: true, ", "").replace("trim: true, ", "");
+            test.replace("\" a\"", "\"c\"")
         } else {
             test.to_owned()
         };
