@@ -126,6 +126,7 @@ impl Scope {
             others,
             values,
             fold,
+            trim,
         } = test;
         let has = self.has(key.place, &key.name);
         if values.is_empty() {
@@ -136,6 +137,9 @@ impl Scope {
             };
         }
         let mut value = self.value(key.place, &key.name);
+        if *trim {
+            value.push_str(".trim()");
+        }
         if *fold {
             value.push_str(".lowerAscii()");
         }
