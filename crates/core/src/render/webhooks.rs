@@ -51,11 +51,18 @@ const CHECK: Hook = Hook {
 /// Part of the names of entries that never refuse a pod.
 const WARN: &str = ".warn";
 
+fn warn(mode: Mode) -> &'static str {
+    if mode == Mode::Warn { WARN } else { "" }
+}
+
+/// First part of the name of the entry for updates that give a sidecar another image.
+const IMAGE: &str = "check-image";
+
 impl Hook {
     /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
     pub(super) fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
         let word = self.word;
-        let warn = if mode == Mode::Warn { WARN } else { "" };
+        let warn = warn(mode);
         match &entry.name {
             Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
             Name::Several(number) => format!("{word}-{number}{warn}{ENTRIES}"),
@@ -101,6 +108,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     let excluded = excluded(injectors, settings);
     let (entries, notes) = in_modes(injectors, &excluded);
     let pods = Pods {
+        injectors,
         entries,
         excluded,
         settings,
@@ -114,6 +122,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
 
 /// What both configurations are made of.
 struct Pods<'s> {
+    injectors: &'s Injectors,
     entries: Vec<(Entry, Mode)>,
     excluded: Vec<&'s str>,
     settings: &'s Settings,
@@ -129,6 +138,19 @@ impl Pods<'_> {
         }
         if hook.word == GATE.word {
             webhooks.push(proof::reach_entry(self.settings));
+        } else {
+            for mode in [Mode::Enforce, Mode::Warn] {
+                let limited = self.limited(mode);
+                if !limited.is_empty() {
+                    let name = format!("{IMAGE}{}{ENTRIES}", warn(mode));
+                    let (names, exprs): (Vec<&str>, Vec<Expr>) = limited.into_iter().unzip();
+                    let mut webhook = self.entry(&name, hook, mode, &exprs);
+                    webhook["rules"] = object::rules("", &["UPDATE"], &["pods"], "Namespaced");
+                    webhook["namespaceSelector"] = self.selector(&[]);
+                    webhooks.push(webhook);
+                    asked_for.insert(name, json!(names));
+                }
+            }
         }
         let mut object = object::configuration(hook.kind, CONFIGURATION, webhooks, self.settings);
         let asked_for = Value::Object(asked_for).to_string();
@@ -136,30 +158,57 @@ impl Pods<'_> {
         object
     }
 
+    /// The injectors in this mode whose sidecars may only run some images, and the updates that give one
+    /// another image.
+    fn limited(&self, mode: Mode) -> Vec<(&str, Expr)> {
+        let in_mode = self.injectors.iter().filter(|one| one.profile.mode == mode);
+        let limited = in_mode.filter_map(|injector| {
+            let profile = &injector.profile;
+            let replaced = Expr::replaced(profile);
+            let scope = &profile.namespaces;
+            let acts = Expr::namespace(&scope.except).not();
+            let only = scope.only.iter().map(Expr::namespace);
+            let is_limited = replaced != Expr::FALSE;
+            let expr = Expr::all([acts, replaced].into_iter().chain(only));
+            is_limited.then_some((profile.name.as_str(), expr))
+        });
+        limited.collect()
+    }
+
     fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
+        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
+        let parts: Vec<Expr> = parts.collect();
+        let mut webhook = self.entry(&hook.entry_name(entry, mode), hook, mode, &parts);
+        webhook["namespaceSelector"] = self.selector(&entry.selector);
+        webhook["rules"] = object::creates("pods");
+        if let Some(policy) = hook.reinvocation {
+            webhook["reinvocationPolicy"] = policy.into();
+        }
+        webhook
+    }
+
+    /// An entry that asks where one of these conditions holds; it lacks selector and rules.
+    fn entry(&self, name: &str, hook: &Hook, mode: Mode, parts: &[Expr]) -> Value {
         let never_blocks = self.settings.enforcement == Enforcement::Policy || mode == Mode::Warn;
         let failure_policy = if never_blocks {
             FailurePolicy::Ignore
         } else {
             self.settings.failure_policy
         };
-        let name = hook.entry_name(entry, mode);
         let path = format!("{}/{name}", hook.path);
-        let mut webhook = object::webhook(&name, &path, failure_policy, self.settings);
-        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
-        let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
+        let mut webhook = object::webhook(name, &path, failure_policy, self.settings);
+        let required = Scope::Pod.alternatives(parts);
         let mut conditions = exemptions::conditions();
         conditions.push(json!({"name": REQUIRED, "expression": required}));
         webhook["matchConditions"] = conditions.into();
-        let excluded = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded});
-        let mut namespaces = vec![excluded];
-        namespaces.extend(entry.selector.iter().map(|term| json!(term)));
-        webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
-        webhook["rules"] = object::creates("pods");
-        if let Some(policy) = hook.reinvocation {
-            webhook["reinvocationPolicy"] = policy.into();
-        }
         webhook
+    }
+
+    fn selector(&self, terms: &[Match]) -> Value {
+        let excluded = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded});
+        let terms = terms.iter().map(|term| json!(term));
+        let all: Vec<Value> = std::iter::once(excluded).chain(terms).collect();
+        json!({"matchExpressions": all})
     }
 }
 
