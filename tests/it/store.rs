@@ -232,9 +232,15 @@ proptest! {
         let mut store = Store::new(injectors.clone());
         for event in events.clone() {
             match event {
-                Event::Apply(object) => store.apply(object),
-                Event::Delete(id) => store.delete(id),
-                Event::Relist(kind, objects) => store.relist(kind, objects),
+                Event::Apply(object) => drop(store.apply(object)),
+                Event::Delete(id) => drop(store.delete(id)),
+                Event::Relist(kind, objects) => {
+                    let mut list = Store::new(injectors.clone());
+                    for object in objects {
+                        list.apply(object);
+                    }
+                    store.relist(kind, None, list);
+                }
                 Event::Settle => store.settle(),
             }
         }

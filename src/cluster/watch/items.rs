@@ -1,0 +1,117 @@
+//! Lists, read item by item: of each item only what the view keeps goes on to the client, as soon as the item
+//! is there. So what a list costs does not depend on what tenants write into its objects.
+
+use http_body_util::BodyExt;
+use hyper::Request;
+use hyper::body::Bytes;
+use kube::Client;
+use kube::client::Body;
+
+use crate::kube_api::listen::is_watch;
+
+/// The same client, whose lists hold what `shrink` makes of each item. `None` leaves an item as it is.
+pub(super) fn client(
+    client: &Client,
+    shrink: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static,
+) -> Client {
+    let inner = client.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (inner, shrink) = (inner.clone(), shrink.clone());
+        async move {
+            let mut items = (!is_watch(&request)).then(|| Items::new(shrink));
+            let answer = inner.send(request).await?;
+            let answer = answer.map(|body| {
+                body.map_frame(move |frame| match &mut items {
+                    Some(items) => frame.map_data(|data| items.shrunk(&data)),
+                    None => frame,
+                })
+            });
+            Ok::<_, kube::Error>(answer)
+        }
+    });
+    Client::new(service, client.default_namespace())
+}
+
+/// The text of a list as it arrives. The items are in the only array at its top level.
+struct Items<F> {
+    shrink: F,
+    depth: usize,
+    is_string: bool,
+    is_escaped: bool,
+    is_array: bool,
+    is_item: bool,
+    item: Vec<u8>,
+}
+
+/// How deep the items of a list begin.
+const ITEMS: usize = 2;
+
+impl<F: Fn(&str) -> Option<String>> Items<F> {
+    fn new(shrink: F) -> Self {
+        Self {
+            shrink,
+            depth: 0,
+            is_string: false,
+            is_escaped: false,
+            is_array: false,
+            is_item: false,
+            item: Vec::new(),
+        }
+    }
+
+    /// What goes on of these bytes, and of the item that ends in them.
+    fn shrunk(&mut self, bytes: &[u8]) -> Bytes {
+        let mut out = Vec::new();
+        let mut from = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.is_string {
+                self.is_string = self.is_escaped || *byte != b'"';
+                self.is_escaped = !self.is_escaped && *byte == b'\\';
+                continue;
+            }
+            match byte {
+                b'"' => self.is_string = true,
+                b'{' | b'[' => {
+                    if self.depth + 1 == ITEMS {
+                        self.is_array = *byte == b'[';
+                    } else if self.depth == ITEMS && self.is_array {
+                        out.extend_from_slice(&bytes[from..at]);
+                        from = at;
+                        self.is_item = true;
+                    }
+                    self.depth += 1;
+                }
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.is_item && self.depth == ITEMS {
+                        self.item.extend_from_slice(&bytes[from..=at]);
+                        from = at + 1;
+                        self.end_item(&mut out);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let rest = if self.is_item {
+            &mut self.item
+        } else {
+            &mut out
+        };
+        rest.extend_from_slice(&bytes[from..]);
+        out.into()
+    }
+
+    fn end_item(&mut self, out: &mut Vec<u8>) {
+        self.is_item = false;
+        let item = std::mem::take(&mut self.item);
+        let text = std::str::from_utf8(&item).ok();
+        match text.and_then(&self.shrink) {
+            Some(shrunk) => out.extend_from_slice(shrunk.as_bytes()),
+            None => out.extend_from_slice(&item),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "items_tests.rs"]
+mod tests;
