@@ -75,8 +75,8 @@ impl Cluster {
     /// nothing for a thread that answers.
     pub fn settle(&self) {
         let counting = self.counting.lock();
-        let uncounted = self.store.write().uncounted();
-        let counted = uncounted.count();
+        let count = self.store.write().uncounted();
+        let counted = count();
         let replaced = self.store.write().counted(counted);
         drop(counting);
         drop(replaced);

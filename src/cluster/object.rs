@@ -165,21 +165,6 @@ impl Object {
         self
     }
 
-    /// The Service that it is, or belongs to.
-    pub(super) fn service(&self) -> Option<ServiceName> {
-        let (metadata, name) = match self {
-            Self::Service(service) => (&service.metadata, Some(&service.metadata.name)),
-            Self::EndpointSlice(slice) => {
-                (&slice.metadata, slice.metadata.labels.get(SERVICE_NAME))
-            }
-            Self::Namespace(_) | Self::Node(_) | Self::Webhooks(_) => return None,
-        };
-        Some(ServiceName {
-            namespace: metadata.namespace.clone(),
-            name: name?.clone(),
-        })
-    }
-
     pub fn id(&self) -> ObjectId {
         let namespaced = |kind, metadata: &slim::Metadata| {
             ObjectId::namespaced(kind, &metadata.namespace, &metadata.name)

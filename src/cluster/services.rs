@@ -2,11 +2,11 @@
 //! store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
 
-use meshgate_core::injector::Injector;
 use meshgate_core::injector::profile::{ReadinessSource, ServiceName};
-use meshgate_core::readiness::endpoints::{self, Nodes, Slice, Tally};
+use meshgate_core::readiness::endpoints::{self, Slice, Tally};
 use meshgate_core::readiness::installation::Installation;
 use meshgate_core::text::{MAX_DNS_LABEL, is_dns_label};
 
@@ -34,29 +34,14 @@ impl Endpoints {
     }
 }
 
-/// Slices that are to be counted, where no decision waits for it.
-#[derive(Debug)]
-pub(super) struct Uncounted {
-    services: Vec<(ServiceName, Vec<Arc<Slice>>)>,
-    nodes: Arc<Nodes>,
-}
-
-impl Uncounted {
-    pub(super) fn count(self) -> Vec<(ServiceName, Tally)> {
-        let count = |(service, slices): (_, Vec<Arc<Slice>>)| {
-            let slices = slices.iter().map(|slice| &**slice);
-            (service, endpoints::tally(slices, &self.nodes))
-        };
-        self.services.into_iter().map(count).collect()
-    }
-}
-
 impl Store {
     /// The Services whose endpoints decide: those that webhook entries name, and the profiles' own. A name
     /// that no object can have is left out.
     pub fn wanted(&self) -> BTreeSet<ServiceName> {
         let injectors = self.injectors().iter().enumerate();
-        let named = injectors.filter(|(_, one)| is_asked(one));
+        let named = injectors.filter(|(_, one)| {
+            one.is_looked_at() && one.profile.readiness != ReadinessSource::Assumed
+        });
         let named = named.flat_map(|(number, one)| {
             let located = self.located(number).into_iter().flat_map(Located::all);
             located.filter_map(service).chain([&one.profile.service])
@@ -64,15 +49,6 @@ impl Store {
         let can_be = |name: &str| is_dns_label(name, MAX_DNS_LABEL);
         let can_be = |one: &&ServiceName| can_be(&one.namespace) && can_be(&one.name);
         named.filter(can_be).cloned().collect()
-    }
-
-    /// Whether an instance that only a pod names may be behind this Service.
-    pub(super) fn may_be_wanted(&self, service: &ServiceName) -> bool {
-        let mut asked = self.injectors().iter().filter(|one| is_asked(one));
-        asked.any(|one| {
-            let instances = one.profile.instances.as_ref();
-            instances.is_some_and(|instances| instances.may_fall_back_to(service))
-        })
     }
 
     /// Whether the endpoints of all Services that are wanted were read and counted.
@@ -84,16 +60,21 @@ impl Store {
         self.wanted().into_iter().all(is_counted)
     }
 
-    /// Takes what has to be counted anew. Little work, whatever the number of endpoints.
-    pub(super) fn uncounted(&mut self) -> Uncounted {
-        let all = std::mem::take(&mut self.derived.nodes_changed);
+    /// What has to be counted anew, and how. Only the call of what this returns takes long.
+    pub(super) fn uncounted(&mut self) -> impl FnOnce() -> Vec<(ServiceName, Tally)> + use<> {
+        let all = take(&mut self.derived.nodes_changed);
         let stale = self.endpoints.iter_mut().filter_map(|(service, own)| {
-            let is_stale = std::mem::take(&mut own.is_stale) || (all && !own.slices.is_empty());
+            let is_stale = take(&mut own.is_stale) || (all && !own.slices.is_empty());
             is_stale.then(|| (service.clone(), own.slices.values().cloned().collect()))
         });
-        Uncounted {
-            services: stale.collect(),
-            nodes: Arc::clone(&self.nodes),
+        let stale: Vec<(_, Vec<Arc<Slice>>)> = stale.collect();
+        let nodes = Arc::clone(&self.nodes);
+        move || {
+            let count = |(service, slices): (_, Vec<Arc<Slice>>)| {
+                let slices = slices.iter().map(|slice| &**slice);
+                (service, endpoints::tally(slices, &nodes))
+            };
+            stale.into_iter().map(count).collect()
         }
     }
 
@@ -105,10 +86,6 @@ impl Store {
         });
         replaced.collect()
     }
-}
-
-fn is_asked(injector: &Injector) -> bool {
-    injector.is_looked_at() && injector.profile.readiness != ReadinessSource::Assumed
 }
 
 fn service(location: &Location) -> Option<&ServiceName> {

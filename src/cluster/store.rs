@@ -4,7 +4,7 @@
 //! objects give the same answers.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::{swap, take};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
 use super::located::{Located, Location};
-use super::object::{self, Kind, Object, ObjectId};
+use super::object::{self, Kind, Object, ObjectId, Watched};
 use super::services::Endpoints;
 use super::slim;
 
@@ -79,31 +79,11 @@ impl Store {
     /// A cluster that holds these objects.
     pub fn with(injectors: Arc<Injectors>, objects: impl IntoIterator<Item = Object>) -> Self {
         let mut store = Self::new(injectors);
-        store.fill(objects);
+        for object in objects {
+            store.apply(object);
+        }
+        store.settle();
         store
-    }
-
-    /// Adds these objects, less the Services and slices that no injector is behind.
-    pub fn fill(&mut self, objects: impl IntoIterator<Item = Object>) {
-        let (of_services, others): (Vec<_>, Vec<_>) = objects
-            .into_iter()
-            .map(|object| (object.service(), object))
-            .partition(|(service, _)| service.is_some());
-        for (_, object) in others {
-            self.apply(object);
-        }
-        self.locate();
-        let wanted = self.wanted();
-        for (service, object) in of_services {
-            let is_wanted = |one| wanted.contains(one) || !self.is_whole && self.may_be_wanted(one);
-            if service.as_ref().is_some_and(is_wanted) {
-                self.apply(object);
-            }
-        }
-        for service in wanted {
-            self.endpoints.entry(service).or_default().is_stale = true;
-        }
-        self.settle();
     }
 
     /// Adds an object or replaces it. Call [`Store::settle`] after the last of a batch. Returns the slice that
@@ -169,40 +149,28 @@ impl Store {
         None
     }
 
-    /// Makes the objects of `list` the only ones of a kind, or of one Service. Returns what was there before,
-    /// as [`Store::apply`] does.
-    pub fn relist(&mut self, kind: Kind, of: Option<&ServiceName>, mut list: Self) -> Self {
-        match kind {
-            Kind::Namespace => swap(&mut self.namespaces, &mut list.namespaces),
-            Kind::Service => {
-                match of {
-                    Some(service) => {
-                        let found = list.services.remove_entry(service);
-                        self.services.remove(service);
-                        self.services.extend(found);
-                    }
-                    None => swap(&mut self.services, &mut list.services),
-                }
+    /// Makes the objects of `list` the only ones of a kind, or of one Service: Services and slices are listed
+    /// for one alone. Returns what was there before, as [`Store::apply`] does.
+    pub fn relist(&mut self, watched: &Watched, mut list: Self) -> Self {
+        match (watched.kind, watched.service.as_deref()) {
+            (Kind::Namespace, _) => swap(&mut self.namespaces, &mut list.namespaces),
+            (Kind::Service, Some(service)) => {
+                self.services.remove(service);
+                self.services.extend(list.services.remove_entry(service));
                 self.derived.webhooks_changed = true;
             }
-            Kind::EndpointSlice => {
-                let all = || self.endpoints.keys().chain(list.endpoints.keys());
-                let services: BTreeSet<_> = match of {
-                    Some(service) => [service.clone()].into(),
-                    None => all().cloned().collect(),
-                };
-                for service in services {
-                    let new = list.endpoints.entry(service.clone()).or_default();
-                    let own = self.endpoints.entry(service).or_default();
-                    swap(&mut own.slices, &mut new.slices);
-                    own.is_stale = true;
-                }
+            (Kind::EndpointSlice, Some(service)) => {
+                let new = list.endpoints.entry(service.clone()).or_default();
+                let own = self.endpoints.entry(service.clone()).or_default();
+                swap(&mut own.slices, &mut new.slices);
+                own.is_stale = true;
             }
-            Kind::Node => {
+            (Kind::Service | Kind::EndpointSlice, None) => {}
+            (Kind::Node, _) => {
                 self.derived.nodes_changed |= self.nodes != list.nodes;
                 swap(&mut self.nodes, &mut list.nodes);
             }
-            Kind::Webhooks => {
+            (Kind::Webhooks, _) => {
                 swap(&mut self.webhooks, &mut list.webhooks);
                 self.suspension = list.suspension.take();
                 self.derived.webhooks_changed = true;
@@ -286,8 +254,8 @@ impl Store {
     /// Computes what depends on the objects that changed.
     pub fn settle(&mut self) {
         self.locate();
-        let counted = self.uncounted().count();
-        self.counted(counted);
+        let count = self.uncounted();
+        self.counted(count());
     }
 
     /// Finds the injectors, if they may have moved.

@@ -163,3 +163,7 @@ fn measure(metrics: &Metrics, cluster: &Cluster, pair: &LivePair) {
         metrics.listed(kind, own.counts.lists, own.counts.unreadable);
     }
 }
+
+#[cfg(test)]
+#[path = "listeners_tests.rs"]
+mod tests;

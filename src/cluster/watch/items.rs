@@ -2,6 +2,8 @@
 //! is there. So what a list costs does not depend on what tenants write into its objects.
 
 use http_body_util::BodyExt;
+use std::mem::take;
+
 use hyper::Request;
 use hyper::body::Bytes;
 use kube::Client;
@@ -18,11 +20,11 @@ pub(super) fn client(
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, shrink) = (inner.clone(), shrink.clone());
         async move {
-            let mut items = (!is_watch(&request)).then(|| Items::new(shrink));
+            let mut items = (!is_watch(&request)).then(Items::default);
             let answer = inner.send(request).await?;
             let answer = answer.map(|body| {
                 body.map_frame(move |frame| match &mut items {
-                    Some(items) => frame.map_data(|data| items.shrunk(&data)),
+                    Some(items) => frame.map_data(|data| items.shrunk(&data, &shrink)),
                     None => frame,
                 })
             });
@@ -33,36 +35,23 @@ pub(super) fn client(
 }
 
 /// The text of a list as it arrives. The items are in the only array at its top level.
-struct Items<F> {
-    shrink: F,
+#[derive(Default)]
+struct Items {
     depth: usize,
     is_string: bool,
     is_escaped: bool,
     is_array: bool,
-    is_item: bool,
+    /// What is there of an item. Empty between items.
     item: Vec<u8>,
 }
 
 /// How deep the items of a list begin.
 const ITEMS: usize = 2;
 
-impl<F: Fn(&str) -> Option<String>> Items<F> {
-    fn new(shrink: F) -> Self {
-        Self {
-            shrink,
-            depth: 0,
-            is_string: false,
-            is_escaped: false,
-            is_array: false,
-            is_item: false,
-            item: Vec::new(),
-        }
-    }
-
-    /// What goes on of these bytes, and of the item that ends in them.
-    fn shrunk(&mut self, bytes: &[u8]) -> Bytes {
-        let mut out = Vec::new();
-        let mut from = 0;
+impl Items {
+    /// What goes on of these bytes, and of the items that end in them.
+    fn shrunk(&mut self, bytes: &[u8], shrink: impl Fn(&str) -> Option<String>) -> Bytes {
+        let (mut out, mut from) = (Vec::new(), 0);
         for (at, byte) in bytes.iter().enumerate() {
             if self.is_string {
                 self.is_string = self.is_escaped || *byte != b'"';
@@ -76,39 +65,31 @@ impl<F: Fn(&str) -> Option<String>> Items<F> {
                         self.is_array = *byte == b'[';
                     } else if self.depth == ITEMS && self.is_array {
                         out.extend_from_slice(&bytes[from..at]);
-                        from = at;
-                        self.is_item = true;
+                        self.item.push(*byte);
+                        from = at + 1;
                     }
                     self.depth += 1;
                 }
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
-                    if self.is_item && self.depth == ITEMS {
-                        self.item.extend_from_slice(&bytes[from..=at]);
+                    if self.depth == ITEMS && !self.item.is_empty() {
+                        let mut item = take(&mut self.item);
+                        item.extend_from_slice(&bytes[from..=at]);
                         from = at + 1;
-                        self.end_item(&mut out);
+                        let shrunk = std::str::from_utf8(&item).ok().and_then(&shrink);
+                        out.extend(shrunk.map_or(item, String::into_bytes));
                     }
                 }
                 _ => {}
             }
         }
-        let rest = if self.is_item {
-            &mut self.item
-        } else {
+        let rest = if self.item.is_empty() {
             &mut out
+        } else {
+            &mut self.item
         };
         rest.extend_from_slice(&bytes[from..]);
         out.into()
-    }
-
-    fn end_item(&mut self, out: &mut Vec<u8>) {
-        self.is_item = false;
-        let item = std::mem::take(&mut self.item);
-        let text = std::str::from_utf8(&item).ok();
-        match text.and_then(&self.shrink) {
-            Some(shrunk) => out.extend_from_slice(shrunk.as_bytes()),
-            None => out.extend_from_slice(&item),
-        }
     }
 }
 

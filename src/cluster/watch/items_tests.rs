@@ -12,9 +12,9 @@ fn name(item: &str) -> Option<String> {
 
 /// What becomes of a text that arrives in pieces of this size, and the most that was held of it.
 fn shrunk(text: &str, piece: usize) -> (Value, usize) {
-    let (mut items, mut out, mut most) = (Items::new(name), Vec::new(), 0);
+    let (mut items, mut out, mut most) = (Items::default(), Vec::new(), 0);
     for piece in text.as_bytes().chunks(piece) {
-        out.extend_from_slice(&items.shrunk(piece));
+        out.extend_from_slice(&items.shrunk(piece, name));
         most = most.max(items.item.capacity());
     }
     (serde_json::from_slice(&out).unwrap(), most)

@@ -142,14 +142,13 @@ impl Feed {
     fn relist(&mut self) {
         let empty = Store::new(Arc::clone(&self.injectors));
         let list = std::mem::replace(&mut self.listed, empty);
-        let Watched { kind, service } = &self.watched;
         let before = self.cluster.update(|store| {
-            let before = store.relist(*kind, service.as_deref(), list);
+            let before = store.relist(&self.watched, list);
             self.cluster.freshness.listed(self.watched.clone());
             before
         });
         drop(before);
-        tracing::debug!(kind = kind.as_str(), "listed");
+        tracing::debug!(kind = self.watched.kind.as_str(), "listed");
     }
 
     fn delete(&self, written: &Written) {

@@ -73,7 +73,7 @@ async fn read(client: &Client, store: &mut Store, watched: Watched) -> Result<()
         }
         asked.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
         if asked.continue_token.is_none() {
-            store.relist(kind, watched.service.as_deref(), list);
+            store.relist(&watched, list);
             return Ok(());
         }
     }

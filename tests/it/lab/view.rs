@@ -1,11 +1,12 @@
 //! The view of a real API server: it is the cluster, whatever happens to either.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use meshgate::cluster::Cluster;
-use meshgate::cluster::object::{Kind, Object};
+use meshgate::cluster::object::{Kind, Object, Watched};
 use meshgate::cluster::store::Store;
 use meshgate::cluster::watch;
 use meshgate::kube_api::client;
@@ -41,14 +42,28 @@ fn of_api(kind: Kind) -> &'static str {
 /// Everything that the API server has and decisions read.
 async fn cluster(lab: &Lab, injectors: &Arc<Injectors>) -> Store {
     let mut store = Store::of_whole(Arc::clone(injectors));
-    let mut objects = Vec::new();
+    let mut lists = BTreeMap::new();
     for kind in Kind::ALL {
         let list = lab.get(of_api(kind)).await.unwrap();
         let items = list["items"].as_array().unwrap();
         let read = |item: &Value| Object::from_json(kind, &item.to_string()).unwrap();
-        objects.extend(items.iter().map(read));
+        let listed = Store::with(Arc::clone(injectors), items.iter().map(read));
+        lists.insert(kind, listed);
     }
-    store.fill(objects);
+    let mut relist = |store: &mut Store, kind, service: Option<&ServiceName>| {
+        let service = service.cloned().map(Arc::new);
+        let list = lists.remove(&kind).unwrap();
+        lists.insert(kind, store.relist(&Watched { kind, service }, list));
+    };
+    for kind in [Kind::Namespace, Kind::Node, Kind::Webhooks] {
+        relist(&mut store, kind, None);
+    }
+    store.settle();
+    for service in store.wanted() {
+        relist(&mut store, Kind::Service, Some(&service));
+        relist(&mut store, Kind::EndpointSlice, Some(&service));
+    }
+    store.settle();
     store
 }
 

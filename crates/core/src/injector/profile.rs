@@ -137,19 +137,6 @@ impl Instances {
             name: self.fallback.name.replace(INSTANCE, instance),
         }
     }
-
-    /// Whether some instance may have this Service by its usual name.
-    pub fn may_fall_back_to(&self, service: &ServiceName) -> bool {
-        let fits = |pattern: &str, name: &str| match pattern.split_once(INSTANCE) {
-            Some((before, after)) => {
-                let rest = name.strip_prefix(before);
-                rest.is_some_and(|rest| rest.ends_with(after))
-            }
-            None => pattern == name,
-        };
-        fits(&self.fallback.namespace, &service.namespace)
-            && fits(&self.fallback.name, &service.name)
-    }
 }
 
 /// Where an injector acts.
