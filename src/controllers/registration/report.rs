@@ -11,7 +11,7 @@ use crate::kube_api::{CallError, MANAGER};
 use crate::lifecycle::wall_clock;
 use crate::metrics::gauge_of;
 use meshgate_core::list::listed;
-use meshgate_core::render::CONFIGURATION;
+use meshgate_core::render::{CONFIGURATION, MirrorForm};
 
 use super::observed::{Object, Observed};
 use super::plan::Hold;
@@ -113,6 +113,16 @@ impl Reporter {
                     proof::words(subject).proved
                 );
             }
+        }
+    }
+
+    /// Reports that the mirror is not what the flag asks for, if so.
+    pub(super) fn mirror(&self, mirror: MirrorForm) {
+        if mirror == MirrorForm::Webhook && self.context.form.mirror == Some(MirrorForm::Policy) {
+            tracing::warn!(
+                "this API server serves no MutatingAdmissionPolicy (Kubernetes 1.36 and later do): a webhook \
+                 mirrors annotations of namespaces, in spite of --mirror=policy"
+            );
         }
     }
 

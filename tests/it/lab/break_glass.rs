@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Lab, Meshgate, User, WITHOUT_MUTATING_POLICIES, within};
+use super::harness::version::without_mutating_policies;
+use super::harness::{Lab, Meshgate, User, within};
 use super::registration::{CONFIG, INJECT, SECONDS, check, gate, lab, pod};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -110,7 +111,7 @@ async fn events(lab: &Lab) -> Vec<String> {
 
 #[tokio::test]
 async fn with_meshgate_dead_the_glass_is_broken_and_closed_to_the_byte() {
-    let lab = lab(&[], &WITHOUT_MUTATING_POLICIES).await;
+    let lab = lab(&[], without_mutating_policies()).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
     let orders = lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
     let plain = lab.namespace("plain", &[], &[]).await;

@@ -84,6 +84,10 @@ impl fmt::Display for Key {
 /// One test of a value, with Kubernetes' meaning of an absent key (labels.Requirement in
 /// kubernetes/kubernetes, staging/src/k8s.io/apimachinery/pkg/labels/selector.go). One form for `in`, `notIn`
 /// and `exists`, so that tests can be negated and joined.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of a term, each with or without the others"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Test {
     /// Whether an absent key passes.

@@ -40,6 +40,7 @@ pub(crate) fn not_usable(
             };
             (once, service.namespace.as_str())
         }
+        Looked::Unread { service } => ("once it has", service.namespace.as_str()),
         Looked::Probe { .. } | Looked::Assumed => {
             ("once it answers", profile.service.namespace.as_str())
         }
