@@ -1,9 +1,11 @@
 //! Odd and hostile requests over TLS: an answer or a bad call, never a panic, and the next
 //! request is served.
 
+mod flood;
 mod hostile;
 mod lookup;
 mod metadata;
+mod stale;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -161,7 +163,7 @@ async fn method_path_and_content_type_are_told_apart() {
         "/",
         "/mutate",
         "/mutate/pods/",
-        "/validate/pods/x",
+        "/validate/pods/x/y",
         "/metrics",
         "/readyz",
     ] {

@@ -27,3 +27,8 @@ pub(super) fn conditions() -> Vec<Value> {
         |(name, expression): (&str, &str)| json!({"name": name, "expression": expression});
     EXEMPTIONS.into_iter().map(condition).collect()
 }
+
+/// The same, as expressions that `&&` joins.
+pub(super) fn expressions() -> impl Iterator<Item = &'static str> {
+    EXEMPTIONS.into_iter().map(|(_, expression)| expression)
+}

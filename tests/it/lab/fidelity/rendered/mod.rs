@@ -25,7 +25,7 @@ use crate::lab::harness::{Lab, Options, PATIENCE, within};
 use crate::support::figures;
 
 /// Presets with options that are not their defaults, under names of their own.
-const VARIANTS: [(&str, &str); 4] = [
+const VARIANTS: [(&str, &str); 6] = [
     (
         "istio",
         "name: istio-by-default, options: {byDefault: true}",
@@ -42,6 +42,11 @@ const VARIANTS: [(&str, &str); 4] = [
         "consul",
         "name: consul-by-default, options: {byDefault: true}",
     ),
+    (
+        "istio",
+        "name: istio-strict, optOut: forbid, options: {byDefault: true}",
+    ),
+    ("kuma", "name: kuma-strict, optOut: forbid"),
 ];
 
 /// Meshes beside each other, in one mode and in two.
