@@ -30,6 +30,8 @@ pub(super) struct Request<'a> {
     /// Not decoded: only mirror pods depend on it.
     pub(super) user_info: Option<&'a RawValue>,
     pub(super) object: Carried<'a>,
+    /// The object before an update, not decoded.
+    pub(super) old_object: Option<&'a RawValue>,
 }
 
 /// The object of a request.
@@ -101,6 +103,11 @@ impl<'a> Request<'a> {
         self.is("pods", &["CREATE"], &[""])
     }
 
+    /// True for UPDATE of `pods`, no subresource: it can give a sidecar another image.
+    pub(super) fn updates_a_pod(&self) -> bool {
+        self.is("pods", &["UPDATE"], &[""])
+    }
+
     /// Whether this is one of some operations on a resource of the core group or on one of its
     /// subresources (`""`: the object itself).
     pub(super) fn is(&self, resource: &str, operations: &[&str], parts: &[&str]) -> bool {
@@ -119,6 +126,15 @@ impl<'a> Request<'a> {
             Carried::Raw(raw) => Some(raw.get()),
             Carried::Missing | Carried::Pod(_) => None,
         }
+    }
+
+    /// The object before an update, as a pod.
+    ///
+    /// # Errors
+    /// There is none, or it is no pod.
+    pub(super) fn old_pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
+        let raw = self.old_object.ok_or(NoPod::Missing)?;
+        Ok(PodView::read(raw.get(), keys)?)
     }
 
     /// The object as a pod.
@@ -221,6 +237,7 @@ impl<'de> Visitor<'de> for RequestVisitor {
                     let raw: Option<&'de RawValue> = map.next_value()?;
                     request.object = raw.map_or(Carried::Missing, Carried::Raw);
                 }
+                "oldObject" => request.old_object = map.next_value()?,
                 _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
             }
         }

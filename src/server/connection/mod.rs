@@ -112,11 +112,13 @@ impl Connections {
     async fn speak(&self, stream: TlsStream<TcpStream>, orders: watch::Receiver<Orders>) {
         let opened = Instant::now();
         let activity = Arc::new(Activity::new(opened));
+        let peer = stream.get_ref().0.peer_addr().ok();
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
         let handler = Handler {
             router: self.router.clone(),
             activity: Arc::clone(&activity),
             pool: self.pool.clone(),
+            peer: peer.map(|peer| peer.ip().to_canonical()),
         };
         let mut served = self.http.serve_connection(io, handler);
         let mut life = Life {

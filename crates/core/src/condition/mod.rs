@@ -1,12 +1,12 @@
 //! Conditions on a pod and its namespace, as values: made from rules, printed as CEL ([`cel`]), and
-//! evaluated by tests.
+//! evaluated.
 
 pub(crate) mod cel;
 pub(crate) mod chain;
 
 use std::collections::BTreeSet;
 
-use crate::injector::profile::ContainerName;
+use crate::injector::profile::{ContainerName, Profile};
 use crate::injector::rule::{Key, Term, Test};
 use crate::list::distinct;
 
@@ -102,12 +102,45 @@ impl Expr {
         Self::Namespace(names.into_iter().collect())
     }
 
-    /// The pod holds a sidecar of this name, plain or native, with none of these images.
-    pub(crate) fn sidecar(name: &ContainerName, not_image: &[String]) -> Self {
+    /// The pod holds a sidecar of this name, plain or native, with none of these images, and one that begins
+    /// as allowed.
+    pub(crate) fn sidecar(name: &ContainerName, not_image: &[String], images: &[String]) -> Self {
         Self::Container(Container::Sidecar {
             name: name.clone(),
             not_image: not_image.to_vec(),
+            images: images.to_vec(),
         })
+    }
+
+    /// Whether it holds for a pod and its namespace: the values of their keys, the namespace's name, and
+    /// whether the pod holds a container.
+    pub(crate) fn holds<'v>(
+        &self,
+        value: &impl Fn(&Key) -> Option<&'v str>,
+        namespace: &str,
+        has: &impl Fn(&Container) -> bool,
+    ) -> bool {
+        let holds = |part: &Self| part.holds(value, namespace, has);
+        match self {
+            Self::Const(value) => *value,
+            Self::Key(test) => test.test.passes(value(&test.key)),
+            Self::Namespace(names) => names.iter().any(|name| name == namespace),
+            Self::Container(wanted) => has(wanted),
+            Self::Not(inner) => !holds(inner),
+            Self::All(parts) => parts.iter().all(holds),
+            Self::Any(parts) => parts.iter().any(holds),
+        }
+    }
+
+    /// An update gives a sidecar another image than it may have.
+    pub(crate) fn replaced(profile: &Profile) -> Self {
+        let limits = profile.image_limits().into_iter();
+        Self::any(limits.map(|(name, images)| {
+            Self::Container(Container::Replaced {
+                name: name.clone(),
+                images: images.into_iter().map(str::to_owned).collect(),
+            })
+        }))
     }
 
     /// How many tests there are in it.
@@ -130,6 +163,15 @@ pub(crate) enum Container {
         name: ContainerName,
         /// Images that do not count.
         not_image: Vec<String>,
+        /// How its image must begin, if there are any.
+        images: Vec<String>,
+    },
+    /// In any list: its image begins with none of these, and did so before the update.
+    Replaced {
+        /// Its name.
+        name: ContainerName,
+        /// How its image must begin.
+        images: Vec<String>,
     },
     /// In `initContainers`.
     Init(String),
@@ -139,16 +181,19 @@ pub(crate) enum Container {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KeyTest {
     pub(crate) key: Key,
-    /// Its values are sorted, each once, in lower case where case does not count: what passes the same is
-    /// equal.
+    /// Its values are sorted, each once, in lower case where case does not count, and without white space
+    /// around them where that does not count: what passes the same is equal.
     pub(crate) test: Test,
 }
 
 impl KeyTest {
     pub(crate) fn new(key: &Key, mut test: Test) -> Self {
-        if test.fold {
-            for value in &mut test.values {
+        for value in &mut test.values {
+            if test.fold {
                 value.make_ascii_lowercase();
+            }
+            if test.trim {
+                *value = value.trim().to_owned();
             }
         }
         test.values.sort_unstable();
@@ -178,7 +223,8 @@ impl KeyTest {
     /// Whether both compare in the same way.
     fn can_join(&self, other: &Self) -> bool {
         let (own, other) = (&self.test, &other.test);
-        own.fold == other.fold || own.values.is_empty() || other.values.is_empty()
+        let is_same = (own.fold, own.trim) == (other.fold, other.trim);
+        is_same || own.values.is_empty() || other.values.is_empty()
     }
 
     /// Leaves the values that pass both.
@@ -199,6 +245,7 @@ impl KeyTest {
             others: own.others && other.others,
             values,
             fold: own.fold || other.fold,
+            trim: own.trim || other.trim,
         };
         Self::new(&self.key, test)
     }

@@ -9,6 +9,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::coverage;
 use super::values::{KeyValues, Slot};
 use crate::text::shown;
 
@@ -94,16 +95,20 @@ pub struct Test {
     /// Compare without ASCII case, as injectors do that fold the value before they look at it (dapr/kit
     /// utils/strings.go; open-telemetry/opentelemetry-operator pkg/sidecar).
     pub fold: bool,
+    /// Compare without white space at both ends, as Dapr does (dapr/kit utils/strings.go). `str::trim`, Go's
+    /// `strings.TrimSpace` and with it CEL's `trim` all cut what Unicode calls `White_Space`.
+    pub trim: bool,
 }
 
 impl Test {
     /// Present and one of these.
-    pub(crate) fn one_of(values: Vec<String>, fold: bool) -> Self {
+    pub(crate) fn one_of(values: Vec<String>, fold: bool, trim: bool) -> Self {
         Self {
             absent: false,
             others: false,
             values,
             fold,
+            trim,
         }
     }
 
@@ -111,7 +116,7 @@ impl Test {
     pub(crate) fn exists() -> Self {
         Self {
             others: true,
-            ..Self::one_of(Vec::new(), false)
+            ..Self::one_of(Vec::new(), false, false)
         }
     }
 
@@ -129,6 +134,7 @@ impl Test {
         let Some(value) = value else {
             return self.absent;
         };
+        let value = if self.trim { value.trim() } else { value };
         let is_named = if self.fold {
             self.values
                 .iter()
@@ -199,6 +205,11 @@ pub enum Outcome {
     // Linkerd skips such pods in silence (linkerd/linkerd2 pkg/inject/report.go, case 25).
     /// The value has no meaning to the injector: the pod is refused, waiting does not help.
     Invalid,
+    /// The pod spares itself where the profile forbids that, and its namespace requires the injector. No
+    /// profile writes it: [`forbidding`] does.
+    #[serde(skip_deserializing)]
+    #[schemars(skip)]
+    OptOut,
 }
 
 /// One rule of a profile.
@@ -207,6 +218,8 @@ pub struct Rule {
     /// Counted from 1 in the profile; rules that are switched off count too, so that a number in a
     /// message is that of the file.
     pub number: usize,
+    /// Counted from 1 in the list that is tried, in which an opt-out that is forbidden stands several times.
+    pub(crate) position: usize,
     /// The rule counts only while this option of the profile is on.
     pub option: Option<String>,
     /// Terms that must all hold. Empty only behind an option.
@@ -233,6 +246,19 @@ impl Rule {
             .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
     }
 
+    /// Whether it spares a pod for what stands on the pod itself, or does not.
+    fn spares_pod(&self) -> bool {
+        let mut terms = self.when.iter();
+        self.then == Outcome::NotRequired && terms.any(|term| term.key.place.is_on_pod())
+    }
+
+    /// Its terms on the namespace, if it decides on pods that say nothing, whoever they are.
+    fn of_silent_pods(&self) -> Option<impl Iterator<Item = &Term>> {
+        let mut on_pod = self.when.iter().filter(|term| term.key.place.is_on_pod());
+        let fits = !self.spares_pod() && on_pod.all(|term| term.test.absent);
+        fits.then(|| self.when.iter().filter(|term| !term.key.place.is_on_pod()))
+    }
+
     /// The copy of the injector that is meant, if the profile has copies (case 31). The parser has made sure
     /// that the key is there whenever the rule matches.
     pub fn instance<'a>(&'a self, values: &KeyValues<'a>) -> Option<&'a str> {
@@ -256,4 +282,38 @@ impl Rule {
             .unwrap_or_default();
         Some(Cow::Owned(text.replace("{value}", &shown(value))))
     }
+}
+
+/// Rules where no pod may spare itself. Before each rule that spares a pod for what the pod says stand those by
+/// which its namespace decides on pods that say nothing, with the terms of both: where one needs the
+/// injector, the pod is refused.
+pub(crate) fn forbidding(rules: Vec<Rule>, is_on: impl Fn(&Rule) -> bool) -> Vec<Rule> {
+    let mut all: Vec<Rule> = Vec::new();
+    for rule in &rules {
+        if rule.spares_pod() {
+            let mut before: Vec<Rule> = Vec::new();
+            for silent in rules.iter().filter(|rule| is_on(rule)) {
+                let Some(terms) = silent.of_silent_pods() else {
+                    continue;
+                };
+                let is_needed = silent.then != Outcome::NotRequired;
+                before.push(Rule {
+                    when: rule.when.iter().chain(terms).cloned().collect(),
+                    then: if is_needed {
+                        Outcome::OptOut
+                    } else {
+                        Outcome::NotRequired
+                    },
+                    ..rule.clone()
+                });
+            }
+            // Behind the last that refuses, the rule itself says the same.
+            let refuses = |one: &Rule| one.then == Outcome::OptOut;
+            before.truncate(before.iter().rposition(refuses).map_or(0, |last| last + 1));
+            before.retain(|one| coverage::contradiction(&one.when).is_none());
+            all.extend(before);
+        }
+        all.push(rule.clone());
+    }
+    all
 }

@@ -17,6 +17,7 @@ use std::fmt::{self, Write};
 use crate::decision::injected;
 use crate::decision::requirement::RuleMatch;
 use crate::decision::verdict::Verdict;
+use crate::injector::Injector;
 use crate::injector::profile::{InjectedSet, Mode, Profile};
 use crate::readiness::Looked;
 use crate::readiness::endpoints::Tally;
@@ -158,9 +159,9 @@ pub(crate) fn warning(matched: &RuleMatch<'_>) -> Option<String> {
 
 /// What mode `warn` says in place of a refusal. So does break-glass, which waives the injector. Mode
 /// `warn` is the reason where both hold: it also admits the pod after the suspension.
-pub(crate) fn would_refuse(matched: &RuleMatch<'_>, message: &str) -> String {
-    let name = matched.name();
-    let why = if matched.injector.profile.mode == Mode::Warn {
+pub(crate) fn would_refuse(injector: &Injector, message: &str) -> String {
+    let name = &injector.profile.name;
+    let why = if injector.profile.mode == Mode::Warn {
         format!("{name} is in mode warn")
     } else {
         format!("break-glass suspends {name}")

@@ -30,6 +30,11 @@ pub(super) fn conditions() -> Vec<Value> {
     EXEMPTIONS.into_iter().map(condition).collect()
 }
 
+/// The same, as expressions that `&&` joins.
+pub(super) fn expressions() -> impl Iterator<Item = &'static str> {
+    EXEMPTIONS.into_iter().map(|(_, expression)| expression)
+}
+
 /// Whether entries for pods have a condition of this name.
 pub fn is_own_condition(name: &str) -> bool {
     name == REQUIRED || EXEMPTIONS.iter().any(|(own, _)| *own == name)

@@ -31,7 +31,7 @@ use crate::condition::chain::{Chain, Choice};
 use crate::condition::{Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
-use crate::injector::rule::{Key, Outcome, Place, Rule};
+use crate::injector::rule::{Key, Outcome, Place, Rule, Test};
 use crate::list::distinct;
 
 use super::mirror;
@@ -94,6 +94,8 @@ impl<'r> Rules<'r> {
     pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str], most_tried: usize) -> Self {
         let rules = || injector.active_rules();
         let requires = |rule: &Rule| rule.then != Outcome::NotRequired;
+        // Opt-outs are as good as any there.
+        let at_home = || rules().filter(|rule| rule.then != Outcome::OptOut);
         let keys = rules().flat_map(|rule| rule.when.iter().map(|term| &term.key));
         let labels = distinct(keys.filter(|key| key.place == Place::NamespaceLabel));
         let mirror = mirror::is_needed(injector).then(|| Key {
@@ -105,8 +107,8 @@ impl<'r> Rules<'r> {
             excluded,
             most_tried,
             ordinary: Chain::new(rules(), requires, false),
-            asked: Chain::new(rules(), |r| requires(r) && r.is_asked_by_pod(), false),
-            unless: Chain::new(rules(), requires, true),
+            asked: Chain::new(at_home(), |r| requires(r) && r.is_asked_by_pod(), false),
+            unless: Chain::new(at_home(), requires, true),
             samples: coverage::samples_of(rules().flat_map(|rule| &rule.when)),
             labels,
             mirror,
@@ -318,6 +320,24 @@ pub(super) struct Match {
     pub(super) operator: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) values: Vec<String>,
+}
+
+impl Match {
+    /// The term as a condition.
+    pub(super) fn expr(&self) -> Expr {
+        let named = || Test::one_of(self.values.clone(), false, false);
+        let test = match self.operator {
+            "In" => named(),
+            "NotIn" => named().negated(),
+            "Exists" => Test::exists(),
+            _ => Test::exists().negated(),
+        };
+        let key = Key {
+            place: Place::NamespaceLabel,
+            name: self.label.clone(),
+        };
+        KeyTest::new(&key, test).expr()
+    }
 }
 
 /// The terms of a label selector.

@@ -3,28 +3,38 @@
 //! Injectors in mode `warn` have entries of their own that never block, so that the entries that enforce
 //! stay few. A pod that requires injectors of both modes is sent twice.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
+use crate::condition::Expr;
 use crate::condition::cel::Scope;
+use crate::decision::requirement::Requirement;
 use crate::injector::profile::Mode;
+use crate::injector::rule::Key;
+use crate::injector::values::KeyValues;
 use crate::injector::{Injector, Injectors};
 use crate::names::{
     ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REQUIRED, asks_meshgate, path,
 };
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
 
 use super::entries::{self, Entry, Limits, Name};
-use super::{Enforcement, FailurePolicy, Rendered, Settings};
-use super::{excluded, exemptions, object, proof};
+use super::partition::Match;
+use super::{Enforcement, FailurePolicy, Note, Rendered, Settings};
+use super::{excluded, excluded_besides, exemptions, mirror, object, proof};
 
 /// Gate or check.
-struct Hook {
+pub(super) struct Hook {
     word: &'static str,
     kind: &'static str,
     path: &'static str,
     reinvocation: Option<&'static str>,
 }
 
-const GATE: Hook = Hook {
+pub(super) const GATE: Hook = Hook {
     word: "gate",
     kind: "MutatingWebhookConfiguration",
     path: path::GATE,
@@ -41,11 +51,18 @@ const CHECK: Hook = Hook {
 /// Part of the names of entries that never refuse a pod.
 const WARN: &str = ".warn";
 
+fn warn(mode: Mode) -> &'static str {
+    if mode == Mode::Warn { WARN } else { "" }
+}
+
+/// First part of the name of the entry for updates that give a sidecar another image.
+const IMAGE: &str = "check-image";
+
 impl Hook {
     /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
-    fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
+    pub(super) fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
         let word = self.word;
-        let warn = if mode == Mode::Warn { WARN } else { "" };
+        let warn = warn(mode);
         match &entry.name {
             Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
             Name::Several(number) => format!("{word}-{number}{warn}{ENTRIES}"),
@@ -72,19 +89,26 @@ pub fn names_pod_entry(text: &str) -> bool {
     })
 }
 
-/// The configurations for pods: the mutating one, and the validating one unless a policy is the
-/// check. Both have the same selectors and conditions.
-pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
-    let excluded = excluded(injectors, settings);
+/// The entries of both modes, and what had to be widened.
+fn in_modes(injectors: &Injectors, excluded: &[&str]) -> (Vec<(Entry, Mode)>, Vec<Note>) {
     let (mut entries, mut notes) = (Vec::new(), Vec::new());
     for mode in [Mode::Enforce, Mode::Warn] {
         let all = injectors.iter();
         let in_mode: Vec<&Injector> = all.filter(|one| one.profile.mode == mode).collect();
-        let (list, widened) = entries::of(&in_mode, &excluded, Limits::USUAL);
+        let (list, widened) = entries::of(&in_mode, excluded, Limits::USUAL);
         entries.extend(list.into_iter().map(|entry| (entry, mode)));
         notes.extend(widened);
     }
+    (entries, notes)
+}
+
+/// The configurations for pods: the mutating one, and the validating one unless a policy is the
+/// check. Both have the same selectors and conditions.
+pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
+    let excluded = excluded(injectors, settings);
+    let (entries, notes) = in_modes(injectors, &excluded);
     let pods = Pods {
+        injectors,
         entries,
         excluded,
         settings,
@@ -98,6 +122,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
 
 /// What both configurations are made of.
 struct Pods<'s> {
+    injectors: &'s Injectors,
     entries: Vec<(Entry, Mode)>,
     excluded: Vec<&'s str>,
     settings: &'s Settings,
@@ -113,6 +138,19 @@ impl Pods<'_> {
         }
         if hook.word == GATE.word {
             webhooks.push(proof::reach_entry(self.settings));
+        } else {
+            for mode in [Mode::Enforce, Mode::Warn] {
+                let limited = self.limited(mode);
+                if !limited.is_empty() {
+                    let name = format!("{IMAGE}{}{ENTRIES}", warn(mode));
+                    let (names, exprs): (Vec<&str>, Vec<Expr>) = limited.into_iter().unzip();
+                    let mut webhook = self.entry(&name, hook, mode, &exprs);
+                    webhook["rules"] = object::rules("", &["UPDATE"], &["pods"], "Namespaced");
+                    webhook["namespaceSelector"] = self.selector(&[]);
+                    webhooks.push(webhook);
+                    asked_for.insert(name, json!(names));
+                }
+            }
         }
         let mut object = object::configuration(hook.kind, CONFIGURATION, webhooks, self.settings);
         let asked_for = Value::Object(asked_for).to_string();
@@ -120,28 +158,124 @@ impl Pods<'_> {
         object
     }
 
+    /// The injectors in this mode whose sidecars may only run some images, and the updates that give one
+    /// another image.
+    fn limited(&self, mode: Mode) -> Vec<(&str, Expr)> {
+        let in_mode = self.injectors.iter().filter(|one| one.profile.mode == mode);
+        let limited = in_mode.filter_map(|injector| {
+            let profile = &injector.profile;
+            let replaced = Expr::replaced(profile);
+            let scope = &profile.namespaces;
+            let acts = Expr::namespace(&scope.except).not();
+            let only = scope.only.iter().map(Expr::namespace);
+            let is_limited = replaced != Expr::FALSE;
+            let expr = Expr::all([acts, replaced].into_iter().chain(only));
+            is_limited.then_some((profile.name.as_str(), expr))
+        });
+        limited.collect()
+    }
+
     fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
+        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
+        let parts: Vec<Expr> = parts.collect();
+        let mut webhook = self.entry(&hook.entry_name(entry, mode), hook, mode, &parts);
+        webhook["namespaceSelector"] = self.selector(&entry.selector);
+        webhook["rules"] = object::creates("pods");
+        if let Some(policy) = hook.reinvocation {
+            webhook["reinvocationPolicy"] = policy.into();
+        }
+        webhook
+    }
+
+    /// An entry that asks where one of these conditions holds; it lacks selector and rules.
+    fn entry(&self, name: &str, hook: &Hook, mode: Mode, parts: &[Expr]) -> Value {
         let never_blocks = self.settings.enforcement == Enforcement::Policy || mode == Mode::Warn;
         let failure_policy = if never_blocks {
             FailurePolicy::Ignore
         } else {
             self.settings.failure_policy
         };
-        let name = hook.entry_name(entry, mode);
-        let mut webhook = object::webhook(&name, hook.path, failure_policy, self.settings);
-        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
-        let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
+        let path = format!("{}/{name}", hook.path);
+        let mut webhook = object::webhook(name, &path, failure_policy, self.settings);
+        let required = Scope::Pod.alternatives(parts);
         let mut conditions = exemptions::conditions();
         conditions.push(json!({"name": REQUIRED, "expression": required}));
         webhook["matchConditions"] = conditions.into();
-        let excluded = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded});
-        let mut namespaces = vec![excluded];
-        namespaces.extend(entry.selector.iter().map(|term| json!(term)));
-        webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
-        webhook["rules"] = object::creates("pods");
-        if let Some(policy) = hook.reinvocation {
-            webhook["reinvocationPolicy"] = policy.into();
-        }
         webhook
+    }
+
+    fn selector(&self, terms: &[Match]) -> Value {
+        let excluded = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded});
+        let terms = terms.iter().map(|term| json!(term));
+        let all: Vec<Value> = std::iter::once(excluded).chain(terms).collect();
+        json!({"matchExpressions": all})
+    }
+}
+
+/// What the name of an entry, by which an API server asks, says of a namespace.
+///
+/// The API server knew labels that the entry selects, and a pod that meets its condition. A namespace that
+/// does not fit these is known here as it was before, or is not known there yet.
+#[derive(Debug)]
+pub struct EntryNames(HashMap<String, Arc<Asking>>);
+
+#[derive(Debug)]
+struct Asking {
+    /// On the labels of the namespace.
+    selector: Expr,
+    /// Numbers of injectors, and for each the condition on the pod.
+    asked_for: Vec<(usize, Expr)>,
+}
+
+impl EntryNames {
+    /// The names of all entries for pods of a registration of these injectors. meshgate's own namespace is
+    /// among those that they exclude.
+    pub fn new(injectors: &Injectors) -> Self {
+        let (entries, _) = in_modes(injectors, &excluded_besides(injectors, None));
+        Self::of(&entries, injectors)
+    }
+
+    pub(super) fn of(entries: &[(Entry, Mode)], injectors: &Injectors) -> Self {
+        let mut names = HashMap::new();
+        for (entry, mode) in entries {
+            let number = |name: &str| injectors.iter().position(|one| one.profile.name == name);
+            let asked_for = entry.asked_for.iter();
+            let asking = Arc::new(Asking {
+                selector: Expr::all(entry.selector.iter().map(Match::expr)),
+                asked_for: asked_for
+                    .filter_map(|(name, expr)| Some((number(name)?, expr.clone())))
+                    .collect(),
+            });
+            for hook in [GATE, CHECK] {
+                names.insert(hook.entry_name(entry, *mode), Arc::clone(&asking));
+            }
+        }
+        Self(names)
+    }
+
+    /// Whether an API server can ask about this pod by the entry if it knows the namespace as it is here:
+    /// the entry selects the namespace, and every injector for which it asks is in `requirement`. `None`
+    /// if no entry has this name.
+    pub fn agrees(
+        &self,
+        entry: &str,
+        pod: &PodView<'_>,
+        namespace: &NamespaceView,
+        requirement: &Requirement<'_>,
+        injectors: &Injectors,
+    ) -> Option<bool> {
+        let asking = self.0.get(entry)?;
+        let values = KeyValues {
+            pod: &pod.values,
+            namespace: &namespace.values,
+        };
+        let value = |key: &Key| match injectors.keys().slot(key.place, &key.name) {
+            Some(slot) => values.get(slot),
+            None => mirror::is_there(&key.name, namespace, injectors).then_some(""),
+        };
+        let holds = |expr: &Expr| expr.holds(&value, &namespace.name, &|_| true);
+        let is_required = |number| requirement.matches.iter().any(|one| one.number == number);
+        let is_covered = |(number, expr): &(usize, Expr)| is_required(*number) || !holds(expr);
+        Some(holds(&asking.selector) && asking.asked_for.iter().all(is_covered))
     }
 }

@@ -8,7 +8,7 @@ use super::world::{World, worlds};
 use super::{injectors, settings};
 use crate::condition::Expr;
 use crate::condition::chain::{Chain, Choice};
-use crate::decision::{check, requirement};
+use crate::decision::{check, replaced, requirement};
 use crate::injector::coverage;
 use crate::injector::rule::{Key, Outcome, Place};
 use crate::injector::{Injector, Injectors, PRESETS};
@@ -19,7 +19,7 @@ use crate::render::{self, mirror};
 use crate::view::pod::PodView;
 
 /// Whether the namespace is selected, as the API server reads the printed selector.
-fn selects(entry: &Entry, world: &World) -> bool {
+pub(super) fn selects(entry: &Entry, world: &World) -> bool {
     entry.selector.iter().all(|term| {
         let key = Key {
             place: Place::NamespaceLabel,
@@ -37,7 +37,11 @@ fn selects(entry: &Entry, world: &World) -> bool {
     })
 }
 
-fn entries(injectors: &Injectors, settings: &render::Settings, limits: Limits) -> Vec<Entry> {
+pub(super) fn entries(
+    injectors: &Injectors,
+    settings: &render::Settings,
+    limits: Limits,
+) -> Vec<Entry> {
     let list: Vec<&Injector> = injectors.iter().collect();
     entries::of(&list, &render::excluded(injectors, settings), limits).0
 }
@@ -96,7 +100,7 @@ fn check_worlds(injectors: &Injectors, is_exact: bool, limits: Limits, cases: u3
 }
 
 /// The presets with all of their switches, in every setting.
-fn presets_in_every_setting() -> Vec<(String, Injectors)> {
+pub(super) fn presets_in_every_setting() -> Vec<(String, Injectors)> {
     let mut all = Vec::new();
     for (name, _) in PRESETS {
         let plain = injectors(&format!("- preset: {name}\n"));
@@ -110,8 +114,11 @@ fn presets_in_every_setting() -> Vec<(String, Injectors)> {
                 .enumerate()
                 .map(|(n, option)| format!("{option}: {}", bits & (1 << n) != 0));
             let on: Vec<String> = on.collect();
-            let list = format!("- preset: {name}\n  options: {{{}}}\n", on.join(", "));
-            all.push((list.clone(), injectors(&list)));
+            for opt_out in ["allow", "forbid"] {
+                let on = on.join(", ");
+                let list = format!("- preset: {name}\n  options: {{{on}}}\n  optOut: {opt_out}\n");
+                all.push((list.clone(), injectors(&list)));
+            }
         }
     }
     all
@@ -147,7 +154,7 @@ fn all_presets_together_are_asked_about_exactly() {
 }
 
 /// So few that nothing is tried value by value.
-const TIGHT: Limits = Limits {
+pub(super) const TIGHT: Limits = Limits {
     entries: 1,
     tried: 1,
 };
@@ -182,6 +189,7 @@ fn check_policy(injectors: &Injectors, cases: u32) {
             let (json, namespace) = (world.pod(), world.view(injectors));
             let pod = PodView::read(&json, injectors.keys()).unwrap();
             let found = requirement::of(&pod, &namespace, injectors);
+            check_updates(injectors, &world);
             !check::decide(&pod, &found, |_| Readiness::Usable(Looked::Assumed))
                 .verdict
                 .allows()
@@ -209,7 +217,23 @@ fn refuses(injector: &Injector, plan: &Plan, world: &World) -> bool {
         let stands = home.asking.contains(&asked) && !home.off.contains(&rule);
         rule = if stands { asked } else { 0 };
     }
-    plan.invalid.contains(&rule) || plan.required.contains(&rule) && !world.holds(&plan.injected)
+    let is_firm = plan.invalid.contains(&rule) || plan.opt_outs.contains(&rule);
+    // A policy that takes itself for not concerned lets a bare pod in.
+    let needs = is_firm || plan.required.contains(&rule);
+    assert!(!needs || world.holds(&plan.concerned), "{world:?}");
+    is_firm || plan.required.contains(&rule) && !world.holds(&plan.injected)
+}
+
+/// Whether an update is refused: by each policy's condition, and by the decision.
+fn check_updates(injectors: &Injectors, world: &World) {
+    let (old, new) = (world.updated().pod(), world.pod());
+    let [old, new] = [&old, &new].map(|json| PodView::read(json, injectors.keys()).unwrap());
+    let decision = replaced::decide((&old, &new), &world.namespace, injectors, |_| false);
+    let is_replaced = injectors.iter().any(|one| {
+        let acts = one.profile.namespaces.contains(&world.namespace);
+        acts && world.holds(&Expr::replaced(&one.profile))
+    });
+    assert_eq!(!decision.verdict.allows(), is_replaced, "{world:?}");
 }
 
 #[test]
@@ -218,6 +242,10 @@ fn policies_refuse_what_the_check_refuses() {
         check_policy(&injectors, 500);
     }
     check_policy(&Injectors::all_presets().unwrap(), 700);
+    let limited = "- preset: linkerd\n  injected: [{sidecar: linkerd-proxy, images: [ok.example/]}]\n\
+                   - preset: consul\n  injected:\n  - {sidecar: consul-dataplane, images: [ok.example/]}\n  \
+                   - {sidecar: {prefix: consul-dataplane-}, images: [\"ok.example/proxy:\"]}\n";
+    check_policy(&injectors(limited), 2_000);
 }
 
 /// A random rule of few keys and values, so that rules meet.
@@ -238,10 +266,15 @@ fn rule() -> impl Strategy<Value = String> {
         "notIn: [\"\", \"a\"]",
         "fold: true, in: [\"A\"]",
         "fold: true, notIn: [\"b\"]",
+        "trim: true, in: [\"a\"]",
+        "trim: true, notIn: [\"\"]",
+        "fold: true, trim: true, in: [\"A\", \"b\"]",
+        "in: [\" a\"]",
     ]);
     let term = (place, select(vec!["k1", "k2"]), test).prop_map(|(place, key, test)| {
         let test = if place.ends_with("Label") {
-            test.replace("fold: true, ", "")
+            let test = test.replace("fold: true, ", "").replace("trim: true, ", "");
+            test.replace("\" a\"", "\"c\"")
         } else {
             test.to_owned()
         };
@@ -253,16 +286,18 @@ fn rule() -> impl Strategy<Value = String> {
 }
 
 /// A random profile, if its rules are not refused as dead.
-fn profiles() -> impl Strategy<Value = Injectors> {
+pub(super) fn profiles() -> impl Strategy<Value = Injectors> {
     let scope = select(vec![
         "",
         "  namespaces: {except: [home]}\n",
         "  namespaces: {only: [home, orders]}\n",
     ]);
-    (prop::collection::vec(rule(), 1..7), scope).prop_filter_map("dead rules", |(rules, scope)| {
+    let rules = prop::collection::vec(rule(), 1..7);
+    let opt_out = select(vec!["allow", "forbid"]);
+    (rules, scope, opt_out).prop_filter_map("dead rules", |(rules, scope, opt_out)| {
         let list = format!(
             "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: \
-             injector}}\n{scope}  rules:\n{}  injected: [{{sidecar: proxy}}]\n",
+             injector}}\n{scope}  optOut: {opt_out}\n  rules:\n{}  injected: [{{sidecar: proxy}}]\n",
             rules.concat()
         );
         let text =
@@ -306,6 +341,7 @@ proptest! {
                 (choice.expr(&samples), choice.folded())
             })
             .collect();
+        check_policy(&injectors, 20);
         for world in worlds {
             let bare = world.clone();
             let world = world.mirrored(&injectors);
