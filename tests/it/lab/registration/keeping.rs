@@ -276,7 +276,7 @@ async fn notes(lab: &Lab) {
 async fn what_is_called(lab: &Lab) {
     let entry = lab.get(&gate()).await.unwrap()["webhooks"][0].clone();
     let mut theirs = entry.clone();
-    theirs["name"] = json!("theirs.example.test");
+    theirs["name"] = json!("evil.example.test");
     let anything = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]);
     let mut wide = theirs.clone();
     wide["rules"] = anything.clone();
