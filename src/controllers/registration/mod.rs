@@ -43,6 +43,7 @@ use super::Context;
 use super::trust::Trust;
 use super::write_limiter::{Turn, WriteLimiter};
 
+pub(crate) use self::foreign_conditions::foreign;
 use self::observed::{InstallNamespace, Object, Observed, Replicas};
 use self::plan::{Action, Progress};
 use self::proof::{Proofs, SETTLE, Subject};

@@ -153,11 +153,16 @@ impl Reporter {
     /// Reports that enforcement is on again.
     pub(super) async fn resumed(&self, id: &Id, live: Option<&Object>) {
         let note = live.and_then(|live| live.note.as_ref());
+        let why = match note {
+            Some(note) if note.is_over(wall_clock()) => "the suspension has expired",
+            Some(_) => "the suspension had no end within 24 hours",
+            None => "entries were suspended without who and why",
+        };
         let note = note.map(ToString::to_string).unwrap_or_default();
-        tracing::warn!(object = %id, note, "enforcement resumed: the suspension has expired");
+        tracing::warn!(object = %id, note, "enforcement resumed: {why}");
         let event = Event {
             reason: event::ENFORCEMENT_RESUMED,
-            message: format!("the suspension has expired: {note}"),
+            message: format!("{why}: {note}"),
             is_warning: false,
         };
         self.event(id, live, &event).await;

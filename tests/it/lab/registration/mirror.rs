@@ -135,6 +135,19 @@ async fn follow(lab: &Lab) {
         .ok();
     let seen: Value = serde_json::from_str(&seen).unwrap();
     assert_eq!(seen["metadata"]["labels"][LABEL], "", "{seen}");
+    // With `generateName`, the API server looks at the label of the request, and corrects it later.
+    let forged = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "generateName": "forged-", "annotations": {INJECT: "enabled"},
+        "labels": {"kubernetes.io/metadata.name": "kube-system"}}});
+    let create = ["create", "-o", "json", "-f", "-"];
+    let made = lab
+        .kubectl_as(User::Admin, &create, &forged.to_string())
+        .await
+        .ok();
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let (name, labels) = (&made["metadata"]["name"], &made["metadata"]["labels"]);
+    assert_eq!(labels["kubernetes.io/metadata.name"], *name, "{made}");
+    assert_eq!(labels[LABEL], "", "{made}");
     // Through the subresources as well.
     let raw = format!("/api/v1/namespaces/{ns}/status");
     let mut object = lab.get(&format!("/api/v1/namespaces/{ns}")).await.unwrap();
