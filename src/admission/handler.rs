@@ -3,18 +3,20 @@
 use std::error::Error;
 use std::io;
 use std::iter::successors;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::Request as HttpRequest;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::namespace_lookup::LookupError;
 use crate::cluster::object::Kind;
+use crate::cluster::slim;
 use crate::cluster::store::Store;
 use crate::lifecycle::wall_clock;
 use crate::metrics::{DecisionLabels, Hook};
@@ -64,10 +66,21 @@ impl Admission {
         let body = timeout_at(deadline, body(request)).await;
         let body = body.map_err(|_| BadCall::TooSlow(half))??;
         let start = Instant::now();
-        let request = Request::read(&body)?;
-        let answer = match self.answer_from_view(hook, &request, &path) {
-            Some(answer) => answer,
-            None => self.answer_after_lookup(hook, &request, deadline).await,
+        // What is read of a body takes memory beside it, and many may wait for look-ups: it is read
+        // again after one.
+        let from_view = self.read(&body, |request| {
+            let answer = self.answer_from_view(hook, request, &path);
+            answer.ok_or_else(|| request.namespace().to_owned())
+        })?;
+        let answer = match from_view {
+            Ok(answer) => answer,
+            Err(namespace) => {
+                let lookup = self.lookup.namespace(&namespace);
+                let looked_up = timeout_at(deadline, lookup).await;
+                self.read(&body, |request| {
+                    self.answer_after_lookup(hook, request, looked_up)
+                })?
+            }
         };
         self.metrics.decided(&answer.labels, start.elapsed());
         if let Some(refusal) = &answer.refusal {
@@ -84,9 +97,14 @@ impl Admission {
     /// # Errors
     /// The body is no review that can be answered.
     pub fn decide(&self, hook: Hook, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
-        let request = Request::read(body)?;
-        let answer = self.answer_from_view(hook, &request, "");
+        let answer = self.read(body, |request| self.answer_from_view(hook, request, ""))?;
         Ok(answer.map(|answer| answer.body))
+    }
+
+    fn read<T>(&self, body: &[u8], answer: impl FnOnce(&Request<'_>) -> T) -> Result<T, BadCall> {
+        let injectors = Arc::clone(self.cluster.read().injectors());
+        let request = Request::read(body, injectors.keys())?;
+        Ok(answer(&request))
     }
 
     /// `None` if the answer depends on the namespace and the view does not hold it, may hold an old
@@ -110,22 +128,21 @@ impl Admission {
         let freshness = &self.cluster.freshness;
         let known = store.namespace(request.namespace());
         let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
-        let decision = judge(hook, store, &pod, namespace);
+        let decision = judge(hook, store, pod, namespace);
         if requires_nothing(&decision) && freshness.is_followed(Kind::Namespace) {
             return None;
         }
-        let patched = Patched::pod(decision, &pod);
-        Some(Answer::new(hook, request, Some(&pod), &patched))
+        let patched = Patched::pod(decision, pod);
+        Some(Answer::new(hook, request, Some(pod), &patched))
     }
 
-    async fn answer_after_lookup(
+    fn answer_after_lookup(
         &self,
         hook: Hook,
         request: &Request<'_>,
-        deadline: Instant,
+        looked_up: Result<Result<Arc<slim::Namespace>, LookupError>, Elapsed>,
     ) -> Answer {
         let name = request.namespace();
-        let looked_up = timeout_at(deadline, self.lookup.namespace(name)).await;
         self.metrics.live_lookups(self.lookup.count());
         let store = self.cluster.read();
         let pod = match self.pod_to_judge(&store, request) {
@@ -136,7 +153,7 @@ impl Admission {
         let decision = match looked_up {
             Ok(Ok(namespace)) => {
                 view = store.view(&namespace);
-                judge(hook, &store, &pod, &view)
+                judge(hook, &store, pod, &view)
             }
             Ok(Err(LookupError::NotFound)) => {
                 Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
@@ -145,7 +162,7 @@ impl Admission {
             // 61). But if it requires nothing, that may be because it is too old.
             failed => {
                 let known = store.namespace(name);
-                let old = known.map(|namespace| judge(hook, &store, &pod, namespace));
+                let old = known.map(|namespace| judge(hook, &store, pod, namespace));
                 match (old.filter(|old| !requires_nothing(old)), failed) {
                     (Some(old), _) => old,
                     (None, Ok(Err(problem))) => {
@@ -155,16 +172,16 @@ impl Admission {
                 }
             }
         };
-        Answer::new(hook, request, Some(&pod), &Patched::pod(decision, &pod))
+        Answer::new(hook, request, Some(pod), &Patched::pod(decision, pod))
     }
 
     /// The pod that rules are to be asked about, or the decision that needs no rule: in the order
     /// of design section 5, each step before anything that it could fail on is read.
-    fn pod_to_judge<'r>(
+    fn pod_to_judge<'r, 'a>(
         &self,
         store: &Store,
-        request: &Request<'r>,
-    ) -> Result<PodView<'r>, Decision<'static>> {
+        request: &'r Request<'a>,
+    ) -> Result<&'r PodView<'a>, Decision<'static>> {
         let namespace = request.namespace();
         if !request.creates_a_pod() {
             return Err(Decision::admit(Reason::NotAPodCreate));
@@ -172,14 +189,14 @@ impl Admission {
         if store.injectors().excludes(namespace) {
             return Err(Decision::admit(Reason::ExcludedNamespace));
         }
-        let keys = store.injectors().keys();
         let pod = request
-            .pod(keys)
+            .pod()
             .map_err(|problem| Decision::unreadable(&problem))?;
-        if let Some(reason) = exemption::of(&pod, |group| request.is_by_member_of(group)) {
+        if let Some(reason) = exemption::of(pod, |group| request.is_by_member_of(group)) {
             return Err(Decision::admit(reason));
         }
-        if !self.cluster.is_synced() {
+        // Or another Configuration came, since the pod was read, by which its values mean nothing.
+        if !self.cluster.is_synced() || !request.is_read_for(store.injectors().keys()) {
             return Err(Decision::not_synced(namespace));
         }
         Ok(pod)
@@ -235,19 +252,32 @@ fn timeout(uri: &Uri) -> Duration {
     allowed.unwrap_or(DEFAULT_TIMEOUT)
 }
 
-async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
+/// The body in one piece: never in memory twice, nor in more than was announced.
+async fn body(request: HttpRequest) -> Result<Vec<u8>, BadCall> {
     expect_json(request.headers())?;
     let length = request.headers().get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > MAX_BODY as u64) {
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > MAX_BODY) {
         return Err(BadCall::TooLarge(MAX_BODY));
     }
-    match Limited::new(request.into_body(), MAX_BODY).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BadCall::TooLarge(MAX_BODY)),
-        Err(error) if ran_out_of_time(&*error) => Err(BadCall::Stalled),
-        Err(error) => Err(BadCall::CutOff(error.to_string())),
+    let mut pieces = Limited::new(request.into_body(), MAX_BODY);
+    let mut body = Vec::new();
+    while let Some(piece) = pieces.frame().await {
+        let piece = piece.map_err(|error| match error {
+            error if error.is::<LengthLimitError>() => BadCall::TooLarge(MAX_BODY),
+            error if ran_out_of_time(&*error) => BadCall::Stalled,
+            error => BadCall::CutOff(error.to_string()),
+        })?;
+        let piece = piece.into_data().unwrap_or_default();
+        let there = body.len() + piece.len();
+        if there > body.capacity() {
+            let announced = length.unwrap_or(usize::MAX).max(there);
+            body.reserve_exact(announced.min(there + there / 2) - body.len());
+        }
+        body.extend_from_slice(&piece);
     }
+    body.shrink_to_fit();
+    Ok(body)
 }
 
 /// Whether the server gave a body up because it came too slowly.

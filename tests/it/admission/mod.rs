@@ -3,6 +3,7 @@
 
 mod hostile;
 mod lookup;
+mod memory;
 mod metadata;
 
 use hyper::StatusCode;
