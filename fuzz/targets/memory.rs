@@ -18,7 +18,7 @@ const SMALL: usize = 64 * 1024;
 fuzz_target!(|body: &[u8]| {
     LazyLock::force(&ADMISSION);
     for hook in [Hook::Gate, Hook::Check, Hook::Namespaces, Hook::Reach] {
-        let counted = allocation_counter::measure(|| drop(ADMISSION.decide(hook, body)));
+        let counted = allocation_counter::measure(|| drop(ADMISSION.decide(hook, "", body)));
         assert!(
             counted.bytes_max as usize <= 3 * body.len() + SMALL,
             "{} bytes took {} at {hook:?}",

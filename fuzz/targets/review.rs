@@ -14,7 +14,7 @@ static ADMISSION: LazyLock<Admission> = LazyLock::new(state::admission);
 
 fuzz_target!(|body: &[u8]| {
     for hook in [Hook::Gate, Hook::Check] {
-        let Ok(Some(answer)) = ADMISSION.decide(hook, body) else {
+        let Ok(Some(answer)) = ADMISSION.decide(hook, "", body) else {
             continue;
         };
         let answer: Value = serde_json::from_slice(&answer).expect("the answer is JSON");

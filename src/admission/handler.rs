@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::iter::successors;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +15,16 @@ use jiff::SignedDuration;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::namespace_lookup::LookupError;
+use crate::cluster::namespace_lookup::{Asker, LookupError};
 use crate::cluster::object::Kind;
 use crate::cluster::slim;
 use crate::cluster::store::Store;
 use crate::lifecycle::wall_clock;
 use crate::metrics::{DecisionLabels, Hook};
 use meshgate_core::decision::reason::Reason;
-use meshgate_core::decision::requirement::RuleMatch;
+use meshgate_core::decision::requirement::{Requirement, RuleMatch};
 use meshgate_core::decision::{Decision, check, exemption, gate};
+use meshgate_core::render::path;
 use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
@@ -38,6 +40,17 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the API server allows.
 const TIMEOUTS: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(30);
+
+/// The endpoint that was called, by which path, and by which client.
+#[derive(Debug, Clone, Copy)]
+struct Called<'u> {
+    hook: Hook,
+    path: &'u str,
+    peer: IpAddr,
+}
+
+/// For requests that come over no connection.
+const NO_PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// An answer, and what is to be noted of it once the view is free again.
 struct Answer {
@@ -60,25 +73,34 @@ impl Admission {
         if request.method() != Method::POST {
             return Err(BadCall::Method(request.method().to_string()));
         }
-        let path = request.uri().path().to_owned();
-        let half = timeout(request.uri()) / 2;
+        let uri = request.uri().clone();
+        let peer = request.extensions().get().copied().unwrap_or(NO_PEER);
+        let half = timeout(&uri) / 2;
         let deadline = Instant::now() + half;
         let body = timeout_at(deadline, body(request)).await;
         let body = body.map_err(|_| BadCall::TooSlow(half))??;
         let start = Instant::now();
-        // What is read of a body takes memory beside it, and many may wait for look-ups: it is read
-        // again after one.
+        let called = Called {
+            hook,
+            path: uri.path(),
+            peer,
+        };
         let from_view = self.read(&body, |request| {
-            let answer = self.answer_from_view(hook, request, &path);
+            let answer = self.answer_from_view(called, request);
             answer.ok_or_else(|| request.namespace().to_owned())
         })?;
         let answer = match from_view {
             Ok(answer) => answer,
             Err(namespace) => {
-                let lookup = self.lookup.namespace(&namespace);
+                let asker = Asker {
+                    peer,
+                    is_held: self.cluster.read().namespace(&namespace).is_some(),
+                };
+                let lookup = self.lookup.namespace(asker, &namespace);
                 let looked_up = timeout_at(deadline, lookup).await;
+                // Read anew: what is read of a body takes memory besides, and many may wait.
                 self.read(&body, |request| {
-                    self.answer_after_lookup(hook, request, looked_up)
+                    self.answer_after_lookup(called, request, looked_up)
                 })?
             }
         };
@@ -96,8 +118,10 @@ impl Admission {
     ///
     /// # Errors
     /// The body is no review that can be answered.
-    pub fn decide(&self, hook: Hook, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
-        let answer = self.read(body, |request| self.answer_from_view(hook, request, ""))?;
+    pub fn decide(&self, hook: Hook, path: &str, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
+        let peer = NO_PEER;
+        let called = Called { hook, path, peer };
+        let answer = self.read(body, |request| self.answer_from_view(called, request))?;
         Ok(answer.map(|answer| answer.body))
     }
 
@@ -108,63 +132,100 @@ impl Admission {
     }
 
     /// `None` if the answer depends on the namespace and the view does not hold it, may hold an old
-    /// version of it (case 62), or would say that nothing is required: the API server asks about
-    /// pods that require something, so that the view may be older than what it knows.
-    fn answer_from_view(&self, hook: Hook, request: &Request<'_>, path: &str) -> Option<Answer> {
+    /// version of it (case 62), or another one than the API server knows.
+    fn answer_from_view(&self, called: Called<'_>, request: &Request<'_>) -> Option<Answer> {
         let store = self.cluster.read();
+        let hook = called.hook;
         let patched = match hook {
-            Hook::Gate | Hook::Check => return self.pod_from_view(hook, &store, request),
+            Hook::Gate | Hook::Check => return self.pod_from_view(called, &store, request),
             Hook::Namespaces => metadata::namespace(request, store.injectors()),
-            Hook::Reach => metadata::reach(request, path),
+            Hook::Reach => metadata::reach(request, called.path),
         };
-        Some(Answer::new(hook, request, None, &patched))
+        Some(Answer::new(called, request, None, &patched))
     }
 
-    fn pod_from_view(&self, hook: Hook, store: &Store, request: &Request<'_>) -> Option<Answer> {
+    fn pod_from_view(
+        &self,
+        called: Called<'_>,
+        store: &Store,
+        request: &Request<'_>,
+    ) -> Option<Answer> {
+        let hook = called.hook;
         let pod = match self.pod_to_judge(store, request) {
-            Err(decision) => return Some(Answer::new(hook, request, None, &decision.into())),
+            Err(decision) => return Some(Answer::new(called, request, None, &decision.into())),
             Ok(pod) => pod,
         };
         let freshness = &self.cluster.freshness;
         let known = store.namespace(request.namespace());
         let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
-        let decision = judge(hook, store, pod, namespace);
-        if requires_nothing(&decision) && freshness.is_followed(Kind::Namespace) {
+        let requirement = store.requirement(pod, namespace, wall_clock);
+        let agrees = || self.agrees(called, store, pod, namespace, &requirement);
+        if freshness.is_followed(Kind::Namespace) && agrees() != Some(true) {
             return None;
         }
-        let patched = Patched::pod(decision, pod);
-        Some(Answer::new(hook, request, Some(pod), &patched))
+        let patched = Patched::pod(judge(hook, store, pod, &requirement), pod);
+        Some(Answer::new(called, request, Some(pod), &patched))
+    }
+
+    /// Whether the API server can ask about the pod in such a namespace: not if nothing is required there,
+    /// nor if the entry that it names asks about others. `None` if that entry is of another Configuration.
+    fn agrees(
+        &self,
+        called: Called<'_>,
+        store: &Store,
+        pod: &PodView<'_>,
+        namespace: &NamespaceView,
+        requirement: &Requirement<'_>,
+    ) -> Option<bool> {
+        if requirement.matches.is_empty() {
+            return Some(false);
+        }
+        let Some(entry) = called.entry() else {
+            return Some(true);
+        };
+        let injectors = store.injectors();
+        self.entries
+            .agrees(entry, pod, namespace, requirement, injectors)
     }
 
     fn answer_after_lookup(
         &self,
-        hook: Hook,
+        called: Called<'_>,
         request: &Request<'_>,
         looked_up: Result<Result<Arc<slim::Namespace>, LookupError>, Elapsed>,
     ) -> Answer {
-        let name = request.namespace();
+        let (hook, name) = (called.hook, request.namespace());
         self.metrics.live_lookups(self.lookup.count());
         let store = self.cluster.read();
         let pod = match self.pod_to_judge(&store, request) {
-            Err(decision) => return Answer::new(hook, request, None, &decision.into()),
+            Err(decision) => return Answer::new(called, request, None, &decision.into()),
             Ok(pod) => pod,
         };
-        let view;
+        let requirement_in = |namespace| store.requirement(pod, namespace, wall_clock);
+        let (view, requirement);
         let decision = match looked_up {
             Ok(Ok(namespace)) => {
                 view = store.view(&namespace);
-                judge(hook, &store, pod, &view)
+                requirement = requirement_in(&view);
+                judge(hook, &store, pod, &requirement)
             }
             Ok(Err(LookupError::NotFound)) => {
                 Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
             }
             // The API server cannot be asked: what was known is old, and the best there is (case
-            // 61). But if it requires nothing, that may be because it is too old.
+            // 61). But if the API server knows better, it is too old.
             failed => {
                 let known = store.namespace(name);
-                let old = known.map(|namespace| judge(hook, &store, pod, namespace));
-                match (old.filter(|old| !requires_nothing(old)), failed) {
-                    (Some(old), _) => old,
+                let old = known.and_then(|namespace| {
+                    let old = requirement_in(namespace);
+                    let agrees = self.agrees(called, &store, pod, namespace, &old);
+                    (agrees != Some(false)).then_some(old)
+                });
+                match (old, failed) {
+                    (Some(old), _) => {
+                        requirement = old;
+                        judge(hook, &store, pod, &requirement)
+                    }
                     (None, Ok(Err(problem))) => {
                         Decision::namespace_unknown(name, &problem.to_string())
                     }
@@ -172,7 +233,7 @@ impl Admission {
                 }
             }
         };
-        Answer::new(hook, request, Some(pod), &Patched::pod(decision, pod))
+        Answer::new(called, request, Some(pod), &Patched::pod(decision, pod))
     }
 
     /// The pod that rules are to be asked about, or the decision that needs no rule: in the order
@@ -203,39 +264,43 @@ impl Admission {
     }
 }
 
-/// Whether a pod is let in for want of a rule that requires anything.
-fn requires_nothing(decision: &Decision<'_>) -> bool {
-    let is_for_want_of_rules = matches!(decision.reason, Reason::NotRequired | Reason::PodOptOut);
-    decision.verdict.allows() && is_for_want_of_rules
-}
-
-/// Asks the rules, and then gate or check.
+/// Asks gate or check.
 fn judge<'a>(
     hook: Hook,
     store: &'a Store,
-    pod: &'a PodView<'a>,
-    namespace: &'a NamespaceView,
+    pod: &PodView<'_>,
+    requirement: &Requirement<'a>,
 ) -> Decision<'a> {
-    let requirement = store.requirement(pod, namespace, wall_clock);
     let readiness = |one: &RuleMatch<'a>| store.readiness(one.number, one.instance());
     if hook == Hook::Check {
-        return check::decide(pod, &requirement, readiness);
+        return check::decide(pod, requirement, readiness);
     }
-    gate::decide(pod, &requirement, readiness)
+    gate::decide(pod, requirement, readiness)
+}
+
+impl<'u> Called<'u> {
+    /// The name of the entry by which the API server asks about a pod, if the path says it.
+    fn entry(self) -> Option<&'u str> {
+        let base = match self.hook {
+            Hook::Check => path::CHECK,
+            Hook::Gate | Hook::Namespaces | Hook::Reach => path::GATE,
+        };
+        self.path.strip_prefix(base)?.strip_prefix('/')
+    }
 }
 
 impl Answer {
     /// `pod` is `None` for objects that are no pods or were not read.
     fn new(
-        hook: Hook,
+        called: Called<'_>,
         request: &Request<'_>,
         pod: Option<&PodView<'_>>,
         patched: &Patched<'_>,
     ) -> Self {
-        let labels = record::labels(hook, &patched.decision, request.is_dry_run());
+        let labels = record::labels(called.hook, &patched.decision, request.is_dry_run());
         Self {
             body: answer::write(request.uid(), patched),
-            refusal: Refusal::of(&labels, request, pod, &patched.decision),
+            refusal: Refusal::of(&labels, called.peer, request, pod, &patched.decision),
             labels,
         }
     }

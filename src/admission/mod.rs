@@ -23,6 +23,7 @@ use crate::cluster::namespace_lookup::NamespaceLookup;
 use crate::lifecycle::panic_text;
 use crate::metrics::{Hook, Metrics};
 use meshgate_core::render::path;
+use meshgate_core::render::webhooks::EntryNames;
 
 pub use self::bad_call::BadCall;
 use self::record::RefusalLog;
@@ -45,12 +46,15 @@ pub struct Admission {
     lookup: NamespaceLookup,
     metrics: Arc<Metrics>,
     refusals: RefusalLog,
+    entries: EntryNames,
 }
 
 impl Admission {
     /// Answers from `cluster`, and from `lookup` for namespaces that it does not hold.
     pub fn new(cluster: Arc<Cluster>, lookup: NamespaceLookup, metrics: Arc<Metrics>) -> Self {
+        let entries = EntryNames::new(cluster.read().injectors());
         Self {
+            entries,
             cluster,
             lookup,
             metrics,
@@ -59,9 +63,9 @@ impl Admission {
     }
 }
 
-/// The HTTPS endpoints: `POST /mutate/pods` (gate), `POST /validate/pods` (check),
-/// `POST /mutate/namespaces` (the mirror of annotations) and `POST /mutate/reach/…` (by which
-/// meshgate finds out whether the API server reaches it).
+/// The HTTPS endpoints: `POST /mutate/pods` (gate) and `POST /validate/pods` (check), each also followed by
+/// the name of the entry that asks, `POST /mutate/namespaces` (the mirror of annotations) and
+/// `POST /mutate/reach/…` (by which meshgate finds out whether the API server reaches it).
 pub fn router(admission: Arc<Admission>) -> Router {
     let answers = |hook: Hook| {
         any(
@@ -73,6 +77,8 @@ pub fn router(admission: Arc<Admission>) -> Router {
     Router::new()
         .route(path::GATE, answers(Hook::Gate))
         .route(path::CHECK, answers(Hook::Check))
+        .route(&format!("{}/{{entry}}", path::GATE), answers(Hook::Gate))
+        .route(&format!("{}/{{entry}}", path::CHECK), answers(Hook::Check))
         .route(path::NAMESPACES, answers(Hook::Namespaces))
         .route(&format!("{}/{{proof}}", path::REACH), answers(Hook::Reach))
         .fallback(wrong_path)

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -52,6 +52,7 @@ fn name(text: &str) -> String {
 #[derive(Debug)]
 pub(super) struct Refusal {
     labels: DecisionLabels,
+    client: IpAddr,
     uid: String,
     namespace: String,
     pod: String,
@@ -64,6 +65,7 @@ impl Refusal {
     /// `None` unless the decision refuses. `pod` is `None` if it could not be read.
     pub(super) fn of(
         labels: &DecisionLabels,
+        client: IpAddr,
         request: &Request<'_>,
         pod: Option<&PodView<'_>>,
         decision: &Decision<'_>,
@@ -74,6 +76,7 @@ impl Refusal {
         let owner = pod.and_then(PodView::owner);
         Some(Self {
             labels: labels.clone(),
+            client,
             uid: name(request.uid()),
             namespace: name(request.namespace()),
             pod: name(pod.map(PodView::display_name).unwrap_or_default()),
@@ -81,6 +84,24 @@ impl Refusal {
             owner: owner.map(|owner| name(&owner.name)).unwrap_or_default(),
             message: decision.message.clone(),
         })
+    }
+
+    /// Whose refusals have their lines together: those of the namespace, or of the client where it may have
+    /// invented the namespace.
+    fn group(&self) -> String {
+        let before_rules = [
+            Reason::NamespaceUnknown,
+            Reason::NotSynced,
+            Reason::DeadlineExceeded,
+            Reason::UnreadableObject,
+        ];
+        if before_rules
+            .iter()
+            .any(|one| one.as_str() == self.labels.reason)
+        {
+            return format!("client {}", self.client);
+        }
+        self.namespace.clone()
     }
 
     /// What will be refused again: the owner, or the pod itself if it has none.
@@ -103,6 +124,7 @@ impl Refusal {
             owner_kind = self.owner_kind,
             owner = self.owner,
             uid = self.uid,
+            client = %self.client,
             dry_run = self.labels.dry_run,
             suppressed,
             view_age_seconds = view_age.map(|age| age.as_secs()),
@@ -120,7 +142,10 @@ pub(super) struct RefusalLog {
 
 #[derive(Debug, Default)]
 struct Memory {
-    owners: HashMap<String, Owner>,
+    /// By group, and there by owner.
+    groups: HashMap<String, HashMap<String, Owner>>,
+    /// Owners in all of them.
+    owners: usize,
     /// When those were last forgotten whose minute was over.
     swept: Option<Instant>,
     /// Refusals of owners for whom there was no room, since that was last said.
@@ -136,8 +161,11 @@ struct Owner {
 
 /// One line per owner in this time.
 const QUIET: Duration = Duration::from_secs(60);
-/// Owners that are remembered. Beyond them refusals are counted and not logged.
+/// Owners that are remembered. Beyond them refusals are counted and not logged, but for the first owner of
+/// a group.
 const MOST_OWNERS: usize = 10_000;
+/// The same for one group: a user who invents owners in one namespace hides no refusal in others.
+const MOST_OF_GROUP: usize = 500;
 /// Time between two looks through all of them: refusing must stay as cheap as admitting.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -145,51 +173,51 @@ impl RefusalLog {
     /// Logs a refusal, or counts it for the next line of the same owner. `view_age` is that of a view
     /// that follows an API server.
     pub(super) fn refused(&self, refusal: &Refusal, now: Instant, view_age: Option<Duration>) {
-        if let Some(suppressed) = self.turn(refusal.who(), now) {
+        if let Some(suppressed) = self.turn(refusal.group(), refusal.who(), now) {
             refusal.log(suppressed, view_age);
         }
         if let Some(refusals) = self.memory.lock().beyond(now) {
             tracing::warn!(
                 refusals,
-                "not logged, as more than {MOST_OWNERS} owners were refused within a minute"
+                "not logged, as more than {MOST_OF_GROUP} owners of one namespace or client, or {MOST_OWNERS} in \
+                 all, were refused within a minute"
             );
         }
     }
 
     /// How many were suppressed since the last line, if it is time for one.
-    fn turn(&self, who: String, now: Instant) -> Option<u64> {
+    fn turn(&self, group: String, who: String, now: Instant) -> Option<u64> {
         let mut memory = self.memory.lock();
-        if memory.is_full() && !memory.owners.contains_key(&who) {
+        let known = memory.groups.get_mut(&group);
+        if let Some(owner) = known.and_then(|owners| owners.get_mut(&who)) {
+            if now.duration_since(owner.logged) < QUIET {
+                owner.suppressed += 1;
+                return None;
+            }
+            owner.logged = now;
+            return Some(std::mem::take(&mut owner.suppressed));
+        }
+        if !memory.has_room(&group) {
             memory.sweep(now);
-            if memory.is_full() {
+            if !memory.has_room(&group) {
                 memory.beyond += 1;
                 return None;
             }
         }
-        match memory.owners.entry(who) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(Owner {
-                    logged: now,
-                    suppressed: 0,
-                });
-                Some(0)
-            }
-            Entry::Occupied(mut occupied) => {
-                let owner = occupied.get_mut();
-                if now.duration_since(owner.logged) < QUIET {
-                    owner.suppressed += 1;
-                    return None;
-                }
-                owner.logged = now;
-                Some(std::mem::take(&mut owner.suppressed))
-            }
-        }
+        let owner = Owner {
+            logged: now,
+            suppressed: 0,
+        };
+        memory.owners += 1;
+        memory.groups.entry(group).or_default().insert(who, owner);
+        Some(0)
     }
 }
 
 impl Memory {
-    fn is_full(&self) -> bool {
-        self.owners.len() >= MOST_OWNERS
+    fn has_room(&self, group: &str) -> bool {
+        let own = self.groups.get(group).map_or(0, HashMap::len);
+        own < MOST_OF_GROUP && (own == 0 || self.owners < MOST_OWNERS)
     }
 
     /// How many were passed over, if there are any and it is time to say so.
@@ -206,8 +234,11 @@ impl Memory {
         let is_due = |swept: Instant| now.duration_since(swept) >= SWEEP;
         if self.swept.is_none_or(is_due) {
             self.swept = Some(now);
-            self.owners
-                .retain(|_, owner| now.duration_since(owner.logged) < QUIET);
+            self.groups.retain(|_, owners| {
+                owners.retain(|_, owner| now.duration_since(owner.logged) < QUIET);
+                !owners.is_empty()
+            });
+            self.owners = self.groups.values().map(HashMap::len).sum();
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::telemetry::with_causes;
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often, while there is no room, idle connections are looked for.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Accepts for one server.
 pub(super) struct Acceptor<'a> {

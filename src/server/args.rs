@@ -74,7 +74,8 @@ pub struct Limits {
     pub api_server_peers: Vec<IpNet>,
 
     /// Answer only clients with a certificate of these CAs (PEM), which API servers present by their
-    /// admission configuration; meshgate follows changes of the file
+    /// admission configuration; meshgate follows changes of the file [default: none, and every client
+    /// is answered]
     #[arg(long, value_name = "FILE")]
     pub client_ca: Option<PathBuf>,
 

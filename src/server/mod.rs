@@ -1,7 +1,8 @@
 //! Sockets and TLS: an HTTPS server that keeps its promises to the API server as a client.
 //!
 //! Owns listening, handshakes, the limits on clients, the life of a connection and the drain. It
-//! must not know Kubernetes nor what the router does; it serves whatever `Router` it is given.
+//! must not know Kubernetes nor what the router does; it serves whatever `Router` it is given, and each
+//! request carries the client's address as an extension of type `IpAddr`.
 //!
 //! What the caller does, in order: [`bind::bind`] both addresses, [`admin::start`], make a
 //! [`tls::LivePair`], [`Server::new`], and run [`Server::run`] as a task.

@@ -67,10 +67,10 @@ impl Activity {
         *self.snapshot.lock()
     }
 
-    /// Since when it is idle; `None` if it is in use, or was asked to leave.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
+    /// Whether it was ever used, and since when it is idle; `None` if it is in use, or was asked to leave.
+    pub(super) fn idle(&self) -> Option<(bool, Instant)> {
         let now = self.now();
-        (now.phase == Phase::Idle && !now.asked).then_some(now.since)
+        (now.phase == Phase::Idle && !now.asked).then_some((now.used, now.since))
     }
 
     /// Its place is wanted. It closes unless a request comes first.

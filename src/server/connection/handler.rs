@@ -1,6 +1,7 @@
 //! Between hyper and the router: what is being answered, and whether it is the last answer.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -27,6 +28,8 @@ pub(super) struct Handler {
     pub(super) router: Router,
     pub(super) activity: Arc<Activity>,
     pub(super) pool: Pool,
+    /// The client's address, which each request carries as an extension.
+    pub(super) peer: Option<IpAddr>,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Handler {
@@ -45,13 +48,16 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
             return Box::pin(std::future::ready(Ok(answer)));
         }
         let permit = Permit::default();
-        let request = request.map(|body| {
+        let mut request = request.map(|body| {
             Body::new(WatchedBody {
                 body,
                 activity: Arc::clone(&activity),
                 share: Share::new(self.pool.clone(), Arc::clone(&permit)),
             })
         });
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
         // A router is ready at any time, and a clone of it is one pointer.
         let answer = self.router.clone().call(request);
         Box::pin(async move {

@@ -129,12 +129,14 @@ impl Connections {
         let opened = Instant::now();
         let chain = stream.get_ref().1.peer_certificates();
         let is_caller = self.limits.client_ca.is_none() || is_for(chain, &self.limits.client_names);
+        let peer = stream.get_ref().0.peer_addr().ok();
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
         let handler = Handler {
             is_caller,
             router: self.router.clone(),
             activity: Arc::clone(&activity),
             pool: self.pool.clone(),
+            peer: peer.map(|peer| peer.ip().to_canonical()),
         };
         let mut served = self.http.serve_connection(io, handler);
         let mut life = Life {

@@ -83,11 +83,11 @@ impl Peers {
 }
 
 /// Asks the connection that has been idle longest, for at least so long, and says whether there is
-/// one.
+/// one. Those that were never used come first.
 fn ask_longest_idle(own: &[Arc<Activity>], now: Instant, at_least: Duration) -> bool {
-    let idle = own.iter().filter_map(|one| Some((one.idle_since()?, one)));
-    let longest = idle.min_by_key(|(since, _)| *since);
-    let longest = longest.filter(|(since, _)| *since + at_least <= now);
+    let idle = own.iter().filter_map(|one| Some((one.idle()?, one)));
+    let idle = idle.filter(|((_, since), _)| *since + at_least <= now);
+    let longest = idle.min_by_key(|(idle, _)| *idle);
     longest.is_some_and(|(_, activity)| {
         activity.ask_to_leave();
         true

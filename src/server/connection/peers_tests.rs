@@ -17,7 +17,7 @@ fn enter(peers: &Arc<Peers>, peer: IpAddr) -> Place {
 }
 
 fn was_asked(place: &Place) -> bool {
-    place.activity.idle_since().is_none()
+    place.activity.idle().is_none()
 }
 
 #[tokio::test(start_paused = true)]

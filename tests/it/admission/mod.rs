@@ -5,6 +5,7 @@ mod hostile;
 mod lookup;
 mod memory;
 mod metadata;
+mod stale;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -162,7 +163,7 @@ async fn method_path_and_content_type_are_told_apart() {
         "/",
         "/mutate",
         "/mutate/pods/",
-        "/validate/pods/x",
+        "/validate/pods/x/y",
         "/metrics",
         "/readyz",
     ] {

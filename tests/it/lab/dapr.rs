@@ -146,7 +146,17 @@ impl Scene<'_> {
     /// Whatever the real injector makes of a pod is meshed.
     async fn what_dapr_makes_passes(&self) {
         let Self { lab, namespace, .. } = self;
-        for value in ["true", "True", "t", "yes", "y", "on", "1"] {
+        for value in [
+            "true",
+            "True",
+            "t",
+            "yes",
+            "y",
+            "on",
+            "1",
+            " true",
+            "\u{3000}On\n",
+        ] {
             let put = lab.injects(namespace, &asks(value), "daprd").await;
             assert!(put.containers.contains("daprd"), "{value}: {put:?}");
         }
@@ -161,6 +171,7 @@ impl Scene<'_> {
             asks("off"),
             asks(""),
             asks("enabled"),
+            asks("true\u{200b}"),
         ] {
             let put = self.lab.injection(&self.namespace, &pod).await.unwrap();
             assert!(put.is_none(), "{pod}: {put:?}");

@@ -14,6 +14,7 @@ mod dapr;
 mod enforcement;
 mod faults;
 pub(crate) mod fidelity;
+mod held_back;
 mod istio;
 mod leader;
 mod readme;

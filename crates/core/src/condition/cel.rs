@@ -121,6 +121,7 @@ impl Scope {
             others,
             values,
             fold,
+            trim,
         } = test;
         let has = self.has(key.place, &key.name);
         if values.is_empty() {
@@ -131,6 +132,9 @@ impl Scope {
             };
         }
         let mut value = self.value(key.place, &key.name);
+        if *trim {
+            value.push_str(".trim()");
+        }
         if *fold {
             value.push_str(".lowerAscii()");
         }

@@ -152,15 +152,18 @@ impl Choice {
         steps.flat_map(|step| &step.tests)
     }
 
-    /// By trying values. `None` if there are too many, or texts that differ by case alone matter
-    /// in one rule and not in another.
+    /// By trying values. `None` if there are too many, or texts that differ by case or white space alone
+    /// matter in one rule and not in another.
     fn exact(&self, samples: &BTreeMap<&Key, Vec<Sample>>) -> Option<Expr> {
         let order = distinct(self.tests().map(|test| &test.key));
         let folding = self.tests().filter(|test| test.test.fold);
         let folded: BTreeSet<&Key> = folding.map(|test| &test.key).collect();
         let has_case = |value: &String| value.bytes().any(|byte| byte.is_ascii_alphabetic());
+        let trimming = self.tests().filter(|test| test.test.trim);
+        let trimmed: BTreeSet<&Key> = trimming.map(|test| &test.key).collect();
         let is_mixed = |KeyTest { key, test }: &KeyTest| {
             !test.fold && folded.contains(key) && test.values.iter().any(has_case)
+                || !test.trim && trimmed.contains(key) && !test.values.is_empty()
         };
         if self.tests().any(is_mixed) {
             return None;
@@ -169,6 +172,7 @@ impl Choice {
             samples,
             order: &order,
             folded: &folded,
+            trimmed: &trimmed,
             left: MOST_TRIED,
         };
         let expr = tried.expr(self.clone())?;
@@ -206,6 +210,7 @@ struct Trial<'t> {
     samples: &'t BTreeMap<&'t Key, Vec<Sample>>,
     order: &'t [&'t Key],
     folded: &'t BTreeSet<&'t Key>,
+    trimmed: &'t BTreeSet<&'t Key>,
     left: usize,
 }
 
@@ -229,16 +234,16 @@ impl Trial<'_> {
                 None => groups.push((expr, vec![sample])),
             }
         }
-        let fold = self.folded.contains(key);
+        let ways = (self.folded.contains(key), self.trimmed.contains(key));
         let all: Vec<&Sample> = self.samples.get(key)?.iter().collect();
         // What is settled reads best first.
         groups.sort_by_key(|(expr, _)| !matches!(expr, Expr::Const(_)));
         let part = |(expr, samples): (Expr, Vec<&Sample>)| {
-            Expr::all([one_of(key, &samples, &all, fold), expr])
+            Expr::all([one_of(key, &samples, &all, ways), expr])
         };
         if let [(Expr::Const(true), settled), (_, _)] = groups.as_slice() {
             // `a || b` for `a || (!a && b)`.
-            let test = one_of(key, settled, &all, fold);
+            let test = one_of(key, settled, &all, ways);
             return Some(Expr::any([test, groups.pop()?.0]));
         }
         Some(Expr::any(groups.into_iter().map(part)))
@@ -246,7 +251,7 @@ impl Trial<'_> {
 }
 
 /// The test that these of all samples pass, and no others.
-fn one_of(key: &Key, passing: &[&Sample], all: &[&Sample], fold: bool) -> Expr {
+fn one_of(key: &Key, passing: &[&Sample], all: &[&Sample], ways: (bool, bool)) -> Expr {
     // In the order of `samples_of`: absent, any unnamed value, then each named one.
     let [absent, others] = [0, 1].map(|index| all.get(index).is_some_and(|s| passing.contains(s)));
     let named = all.iter().skip(2);
@@ -255,7 +260,8 @@ fn one_of(key: &Key, passing: &[&Sample], all: &[&Sample], fold: bool) -> Expr {
         absent,
         others,
         values: differing.filter_map(|sample| (*sample).clone()).collect(),
-        fold,
+        fold: ways.0,
+        trim: ways.1,
     };
     KeyTest::new(key, test).expr()
 }

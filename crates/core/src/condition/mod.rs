@@ -1,5 +1,5 @@
 //! Conditions on a pod and its namespace, as values: made from rules, printed as CEL ([`cel`]), and
-//! evaluated by tests.
+//! evaluated.
 
 pub(crate) mod cel;
 pub(crate) mod chain;
@@ -110,6 +110,26 @@ impl Expr {
         })
     }
 
+    /// Whether it holds for a pod and its namespace: the values of their keys, the namespace's name, and
+    /// whether the pod holds a container.
+    pub(crate) fn holds<'v>(
+        &self,
+        value: &impl Fn(&Key) -> Option<&'v str>,
+        namespace: &str,
+        has: &impl Fn(&Container) -> bool,
+    ) -> bool {
+        let holds = |part: &Self| part.holds(value, namespace, has);
+        match self {
+            Self::Const(value) => *value,
+            Self::Key(test) => test.test.passes(value(&test.key)),
+            Self::Namespace(names) => names.iter().any(|name| name == namespace),
+            Self::Container(wanted) => has(wanted),
+            Self::Not(inner) => !holds(inner),
+            Self::All(parts) => parts.iter().all(holds),
+            Self::Any(parts) => parts.iter().any(holds),
+        }
+    }
+
     /// How many tests there are in it.
     pub(crate) fn size(&self) -> usize {
         match self {
@@ -139,16 +159,19 @@ pub(crate) enum Container {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KeyTest {
     pub(crate) key: Key,
-    /// Its values are sorted, each once, in lower case where case does not count: what passes the same is
-    /// equal.
+    /// Its values are sorted, each once, in lower case where case does not count, and without white space
+    /// around them where that does not count: what passes the same is equal.
     pub(crate) test: Test,
 }
 
 impl KeyTest {
     pub(crate) fn new(key: &Key, mut test: Test) -> Self {
-        if test.fold {
-            for value in &mut test.values {
+        for value in &mut test.values {
+            if test.fold {
                 value.make_ascii_lowercase();
+            }
+            if test.trim {
+                *value = value.trim().to_owned();
             }
         }
         test.values.sort_unstable();
@@ -178,7 +201,8 @@ impl KeyTest {
     /// Whether both compare in the same way.
     fn can_join(&self, other: &Self) -> bool {
         let (own, other) = (&self.test, &other.test);
-        own.fold == other.fold || own.values.is_empty() || other.values.is_empty()
+        let is_same = (own.fold, own.trim) == (other.fold, other.trim);
+        is_same || own.values.is_empty() || other.values.is_empty()
     }
 
     /// Leaves the values that pass both.
@@ -199,6 +223,7 @@ impl KeyTest {
             others: own.others && other.others,
             values,
             fold: own.fold || other.fold,
+            trim: own.trim || other.trim,
         };
         Self::new(&self.key, test)
     }

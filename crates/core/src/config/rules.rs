@@ -110,12 +110,13 @@ impl Resolver<'_> {
             namespace_annotation: spec.namespace_annotation,
         };
         let key = self.key(key, at)?;
-        let fold_at = spec.fold.as_ref().map_or(at, |fold| fold.at);
-        let fold = spec.fold.is_some_and(|fold| fold.value.0);
+        let ways = [("fold", spec.fold), ("trim", spec.trim)];
+        let ways = ways.map(|(word, given)| (word, given.filter(|given| given.value.0)));
+        let [fold, trim] = [0, 1].map(|way: usize| ways[way].1.is_some());
         let expected = "expected exactly one of in, notIn, exists";
         let test = match (spec.one_of, spec.not_in, spec.exists) {
-            (Some(list), None, None) => self.one_of(list, fold, key.place)?,
-            (None, Some(list), None) => self.one_of(list, fold, key.place)?.negated(),
+            (Some(list), None, None) => self.one_of(list, fold, trim, key.place)?,
+            (None, Some(list), None) => self.one_of(list, fold, trim, key.place)?.negated(),
             (None, None, Some(Plain(true))) => Test::exists(),
             (None, None, Some(Plain(false))) => Test::exists().negated(),
             (None, None, None) => {
@@ -125,16 +126,20 @@ impl Resolver<'_> {
         };
         // A namespaceSelector compares labels byte by byte: folded, the registration and the
         // decision would differ.
-        let is_foldable = !key.place.is_label() && !test.values.is_empty();
-        let problem = "found fold, expected it only with in and notIn on annotations";
-        self.refuse_if(fold && !is_foldable, fold_at, problem)?;
+        let is_possible = !key.place.is_label() && !test.values.is_empty();
+        for (word, given) in &ways {
+            let at = given.as_ref().map_or(at, |given| given.at);
+            let problem =
+                format_args!("found {word}, expected it only with in and notIn on annotations");
+            self.refuse_if(given.is_some() && !is_possible, at, problem)?;
+        }
         let slot = self.keys.intern(&key, self.number);
         Ok(Term { key, test, slot })
     }
 
     /// The test of `in`, whose negation is that of `notIn`. There are few values in all, since the search for dead rules
     /// and the rendered conditions grow with each.
-    fn one_of(&mut self, list: List<String>, fold: bool, place: Place) -> Result<Test> {
+    fn one_of(&mut self, list: List<String>, fold: bool, trim: bool, place: Place) -> Result<Test> {
         self.not_empty(&list, "one value at least")?;
         let Some(left) = self.values_left.checked_sub(list.value.len()) else {
             let found = format!("more than {MAX_VALUES} values in one profile");
@@ -147,6 +152,10 @@ impl Resolver<'_> {
             let found = shown(text);
             let problem = format_args!("found \"{found}\", which no label can have as its value");
             self.refuse_if(place.is_label() && !is_label_value(text), at, problem)?;
+            let problem = format_args!(
+                "found \"{found}\" with trim, expected a value without white space at its ends"
+            );
+            self.refuse_if(trim && text.trim() != text, at, problem)?;
             // Folded, two spellings are one value.
             let same = if fold {
                 text.to_ascii_lowercase()
@@ -157,7 +166,7 @@ impl Resolver<'_> {
             self.refuse_if(!seen.insert(same), at, problem)?;
         }
         let values = list.value.into_iter().map(|value| value.value);
-        Ok(Test::one_of(values.collect(), fold))
+        Ok(Test::one_of(values.collect(), fold, trim))
     }
 
     /// The one key that is named. An annotation where the injector reads a label is a common mistake

@@ -98,6 +98,18 @@ const TERMS_THAT_MAKE_NO_SENSE: &[(&str, &str)] = &[
         r#"found fold, expected it only with in and notIn on annotations"#,
     ),
     (
+        r#"{namespaceLabel: k, trim: «true, in: [a]}"#,
+        r#"found trim, expected it only with in and notIn on annotations"#,
+    ),
+    (
+        r#"{podAnnotation: k, trim: «true, exists: true}"#,
+        r#"found trim, expected it only with in and notIn on annotations"#,
+    ),
+    (
+        r#"{podAnnotation: k, trim: true, in: [a, «"b "]}"#,
+        r#"found "b " with trim, expected a value without white space at its ends"#,
+    ),
+    (
         r#"{podAnnotation: k, fold: «true, exists: true}"#,
         r#"found fold, expected it only with in and notIn on annotations"#,
     ),
@@ -151,7 +163,7 @@ const TERMS_THAT_MAKE_NO_SENSE: &[(&str, &str)] = &[
     ),
     (
         r#"{«podLabels: k, in: [a]}"#,
-        r#"unknown key "podLabels", expected one of podLabel, podAnnotation, namespaceLabel, namespaceAnnotation, in, notIn, exists, fold"#,
+        r#"unknown key "podLabels", expected one of podLabel, podAnnotation, namespaceLabel, namespaceAnnotation, in, notIn, exists, fold, trim"#,
     ),
     (
         r#"{podLabel: «1, in: [a]}"#,

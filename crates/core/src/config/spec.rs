@@ -193,6 +193,8 @@ pub struct TermSpec {
     pub exists: Option<Plain<bool>>,
     /// Compare without case (ASCII). For `in` and `notIn` on annotations.
     pub fold: Option<Placed<Plain<bool>>>,
+    /// Compare without white space (Unicode) at both ends. For `in` and `notIn` on annotations.
+    pub trim: Option<Placed<Plain<bool>>>,
 }
 
 /// One way in which a pod can hold the sidecar: all of it must be there.

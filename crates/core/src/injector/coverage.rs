@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::{InstanceSource, Key, Rule, Term};
+use crate::list;
 
 /// What a key may hold, as far as rules can tell: `None` is absent.
 pub(crate) type Sample = Option<String>;
@@ -89,14 +90,16 @@ fn allowed<'r>(terms: &'r [Term], samples: &BTreeMap<&'r Key, Vec<Sample>>) -> A
 }
 
 /// Per key the values that these terms can tell apart: absent, one that none of them names, then
-/// those that they name, each also in a spelling that none of them has.
+/// those that they name, each also in a spelling that none of them has. Where a term trims, each of these
+/// comes with white space as well.
 pub(crate) fn samples_of<'r>(
     terms: impl IntoIterator<Item = &'r Term>,
 ) -> BTreeMap<&'r Key, Vec<Sample>> {
     // Per key the texts that are named, by what they are without case.
-    let mut named: BTreeMap<&Key, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
+    let mut named: BTreeMap<&Key, (bool, BTreeMap<String, BTreeSet<&str>>)> = BTreeMap::new();
     for term in terms {
-        let texts = named.entry(&term.key).or_default();
+        let (trims, texts) = named.entry(&term.key).or_default();
+        *trims |= term.test.trim;
         for value in &term.test.values {
             let spellings = texts.entry(value.to_ascii_lowercase()).or_default();
             spellings.insert(value);
@@ -104,11 +107,11 @@ pub(crate) fn samples_of<'r>(
     }
     named
         .into_iter()
-        .map(|(key, texts)| (key, distinguishable(&texts)))
+        .map(|(key, (trims, texts))| (key, distinguishable(trims, &texts)))
         .collect()
 }
 
-fn distinguishable(named: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Sample> {
+fn distinguishable(trims: bool, named: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Sample> {
     // A text longer than all others stands for whatever no term names.
     let longest = named.keys().map(String::len).max().unwrap_or(0);
     let mut samples = vec![None, Some("-".repeat(longest + 1))];
@@ -116,7 +119,13 @@ fn distinguishable(named: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Sample> {
         samples.extend(spellings.iter().map(|text| Some((*text).to_owned())));
         samples.extend(other_spelling(folded, spellings).map(Some));
     }
-    samples
+    if trims {
+        // More of it than in any text that a term names.
+        let padded = |text: &String| format!("{:longest$} {}", "", text.trim());
+        let padded: Vec<String> = samples.iter().skip(2).flatten().map(padded).collect();
+        samples.extend(padded.into_iter().map(Some));
+    }
+    list::distinct(samples)
 }
 
 /// The same text in a case that no term names, if there is one: `y` and `Y` may both be named.

@@ -9,10 +9,13 @@ use crate::injector::rule::{InstanceSource, Key, Outcome, Place, Rule, Term, Tes
 use crate::injector::values::{KeyValues, NO_NAMESPACE_VALUES, PodValues};
 
 const KEYS: [&str; 2] = ["a", "b"];
-/// Every spelling of the texts that rules below can name, and two that they cannot.
-const VALUES: [&str; 13] = [
-    "", "y", "Y", "on", "On", "oN", "ON", "1", "a1", "A1", "?", "other", "\0",
+/// Every spelling of the texts that rules below can name, and some that they cannot.
+const VALUES: [&str; 25] = [
+    "", "y", "Y", "on", "On", "oN", "ON", "1", "a1", "A1", " y", " Y", "?", "other", "\0", "\t",
+    "\ty", "\tY", "\ton", "\tOn", "\toN", "\tON", "\t1", "\ta1", "\tA1",
 ];
+/// How many rules can name.
+const NAMED: usize = 12;
 
 fn keys() -> Keys {
     let mut keys = Keys::default();
@@ -30,9 +33,15 @@ fn key(name: &str) -> Key {
 }
 
 fn test() -> impl Strategy<Value = Test> {
-    let value = prop::sample::select(&VALUES[..10]).prop_map(str::to_owned);
-    let values = (prop::collection::vec(value, 1..4), any::<bool>());
-    let one_of = values.prop_map(|(list, fold)| Test::one_of(list, fold));
+    let value = prop::sample::select(&VALUES[..NAMED]).prop_map(str::to_owned);
+    let values = (prop::collection::vec(value, 1..4), any::<[bool; 2]>());
+    let one_of = values.prop_map(|(mut list, [fold, trim])| {
+        // As the parser wants it.
+        if trim {
+            list = list.iter().map(|value| value.trim().to_owned()).collect();
+        }
+        Test::one_of(list, fold, trim)
+    });
     prop_oneof![
         3 => one_of.clone(),
         2 => one_of.prop_map(Test::negated),

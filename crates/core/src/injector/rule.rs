@@ -94,16 +94,20 @@ pub struct Test {
     /// Compare without ASCII case, as injectors do that fold the value before they look at it (dapr/kit
     /// utils/strings.go; open-telemetry/opentelemetry-operator pkg/sidecar).
     pub fold: bool,
+    /// Compare without white space at both ends, as Dapr does (dapr/kit utils/strings.go). `str::trim`, Go's
+    /// `strings.TrimSpace` and with it CEL's `trim` all cut what Unicode calls `White_Space`.
+    pub trim: bool,
 }
 
 impl Test {
     /// Present and one of these.
-    pub(crate) fn one_of(values: Vec<String>, fold: bool) -> Self {
+    pub(crate) fn one_of(values: Vec<String>, fold: bool, trim: bool) -> Self {
         Self {
             absent: false,
             others: false,
             values,
             fold,
+            trim,
         }
     }
 
@@ -111,7 +115,7 @@ impl Test {
     pub(crate) fn exists() -> Self {
         Self {
             others: true,
-            ..Self::one_of(Vec::new(), false)
+            ..Self::one_of(Vec::new(), false, false)
         }
     }
 
@@ -129,6 +133,7 @@ impl Test {
         let Some(value) = value else {
             return self.absent;
         };
+        let value = if self.trim { value.trim() } else { value };
         let is_named = if self.fold {
             self.values
                 .iter()

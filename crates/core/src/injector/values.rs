@@ -42,7 +42,7 @@ pub struct NamespaceValues(pub(super) Vec<(Slot, Box<str>)>);
 pub(crate) static NO_NAMESPACE_VALUES: NamespaceValues = NamespaceValues(Vec::new());
 
 impl NamespaceValues {
-    fn get(&self, slot: Slot) -> Option<&str> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&str> {
         let entry = self.0.iter().find(|(own, _)| *own == slot);
         entry.map(|(_, value)| &**value)
     }

@@ -139,20 +139,23 @@ fn value(term: &Term) -> String {
         term.key.place,
         Place::PodAnnotation | Place::NamespaceAnnotation
     );
-    match term.test.values.as_slice() {
-        [only] if !term.test.others && !term.test.fold => text(only),
+    let test = &term.test;
+    match test.values.as_slice() {
+        [only] if !test.others && !test.fold && !test.trim => text(only),
         // A label is short, and so is a value that a rule names.
-        _ if term.test.others && is_annotation => shown(&value),
+        _ if (test.others || test.trim) && is_annotation => shown(&value, test.trim),
         _ => value,
     }
 }
 
 /// A text that a user wrote, short and on one line: as [`crate::text::shown`] has it, but for control
-/// characters other than line breaks and tabs.
-fn shown(value: &str) -> String {
+/// characters other than line breaks and tabs, and other white space where a rule trims.
+fn shown(value: &str, trims: bool) -> String {
     let line = text("\u{fffd}");
-    let plain = ["\\n", "\\r", "\\t"].map(|control| format!(".replace('{control}', {line})"));
-    format!("{}{}", cut(value), plain.concat())
+    let controls = ["\\n", "\\r", "\\t", "\\u000b", "\\u000c", "\\u0085"];
+    let controls = controls.iter().take(if trims { 6 } else { 3 });
+    let plain = controls.map(|control| format!(".replace('{control}', {line})"));
+    format!("{}{}", cut(value), plain.collect::<String>())
 }
 
 /// A text that is not too long.

@@ -15,6 +15,7 @@ use crate::injector::coverage;
 use crate::injector::rule::{Outcome, Place, Rule, Term};
 use crate::injector::{Injector, Injectors};
 use crate::names::{MIRROR, NAMESPACE_NAME, path};
+use crate::view::namespace::NamespaceView;
 
 use super::{MirrorForm, Settings, excluded, object, proof};
 
@@ -51,6 +52,20 @@ pub fn wanted<'a>(
         return false;
     }
     asks(injector, annotation)
+}
+
+/// Whether a namespace of which this is known should carry the label, if it is one that mirrors.
+pub(super) fn is_there(label: &str, namespace: &NamespaceView, injectors: &Injectors) -> bool {
+    let keys = injectors.keys();
+    let annotation = |name: &str| {
+        let slot = keys.slot(Place::NamespaceAnnotation, name)?;
+        namespace.values.get(slot)
+    };
+    let name = label.strip_prefix(LABEL_PREFIX);
+    let mut mirrored = injectors
+        .iter()
+        .filter(|one| Some(&*one.profile.name) == name);
+    mirrored.any(|one| wanted(one, &namespace.name, annotation, injectors))
 }
 
 /// Whether annotations alone can require the injector of pods that say nothing, wherever it is.

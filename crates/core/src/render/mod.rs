@@ -192,7 +192,11 @@ pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
 
 /// Namespaces that are never looked at, sorted.
 fn excluded<'s>(injectors: &'s Injectors, settings: &'s Settings) -> Vec<&'s str> {
-    let own = [settings.namespace.as_str()];
+    excluded_besides(injectors, Some(&settings.namespace))
+}
+
+/// The same where the injectors may exclude meshgate's own namespace already.
+fn excluded_besides<'s>(injectors: &'s Injectors, own: Option<&'s str>) -> Vec<&'s str> {
     let configured = injectors.excluded().iter().map(String::as_str);
     let all = ALWAYS_EXCLUDED.into_iter().chain(own).chain(configured);
     let names: BTreeSet<&str> = all.collect();

@@ -31,7 +31,7 @@ use crate::condition::chain::{Chain, Choice};
 use crate::condition::{Expr, KeyTest};
 use crate::injector::Injector;
 use crate::injector::coverage::{self, Sample};
-use crate::injector::rule::{Key, Outcome, Place, Rule};
+use crate::injector::rule::{Key, Outcome, Place, Rule, Test};
 use crate::list::distinct;
 
 use super::mirror;
@@ -318,6 +318,24 @@ pub(super) struct Match {
     pub(super) operator: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) values: Vec<String>,
+}
+
+impl Match {
+    /// The term as a condition.
+    pub(super) fn expr(&self) -> Expr {
+        let named = || Test::one_of(self.values.clone(), false, false);
+        let test = match self.operator {
+            "In" => named(),
+            "NotIn" => named().negated(),
+            "Exists" => Test::exists(),
+            _ => Test::exists().negated(),
+        };
+        let key = Key {
+            place: Place::NamespaceLabel,
+            name: self.label.clone(),
+        };
+        KeyTest::new(&key, test).expr()
+    }
 }
 
 /// The terms of a label selector.

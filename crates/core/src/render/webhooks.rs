@@ -3,28 +3,38 @@
 //! Injectors in mode `warn` have entries of their own that never block, so that the entries that enforce
 //! stay few. A pod that requires injectors of both modes is sent twice.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
+use crate::condition::Expr;
 use crate::condition::cel::Scope;
+use crate::decision::requirement::Requirement;
 use crate::injector::profile::Mode;
+use crate::injector::rule::Key;
+use crate::injector::values::KeyValues;
 use crate::injector::{Injector, Injectors};
 use crate::names::{
     ASKED_FOR, CONFIGURATION, ENTRIES, NAMESPACE_NAME, REQUIRED, asks_meshgate, path,
 };
+use crate::view::namespace::NamespaceView;
+use crate::view::pod::PodView;
 
 use super::entries::{self, Entry, Limits, Name};
-use super::{Enforcement, FailurePolicy, Rendered, Settings};
-use super::{excluded, exemptions, object, proof};
+use super::partition::Match;
+use super::{Enforcement, FailurePolicy, Note, Rendered, Settings};
+use super::{excluded, excluded_besides, exemptions, mirror, object, proof};
 
 /// Gate or check.
-struct Hook {
+pub(super) struct Hook {
     word: &'static str,
     kind: &'static str,
     path: &'static str,
     reinvocation: Option<&'static str>,
 }
 
-const GATE: Hook = Hook {
+pub(super) const GATE: Hook = Hook {
     word: "gate",
     kind: "MutatingWebhookConfiguration",
     path: path::GATE,
@@ -43,7 +53,7 @@ const WARN: &str = ".warn";
 
 impl Hook {
     /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
-    fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
+    pub(super) fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
         let word = self.word;
         let warn = if mode == Mode::Warn { WARN } else { "" };
         match &entry.name {
@@ -72,18 +82,24 @@ pub fn names_pod_entry(text: &str) -> bool {
     })
 }
 
-/// The configurations for pods: the mutating one, and the validating one unless a policy is the
-/// check. Both have the same selectors and conditions.
-pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
-    let excluded = excluded(injectors, settings);
+/// The entries of both modes, and what had to be widened.
+fn in_modes(injectors: &Injectors, excluded: &[&str]) -> (Vec<(Entry, Mode)>, Vec<Note>) {
     let (mut entries, mut notes) = (Vec::new(), Vec::new());
     for mode in [Mode::Enforce, Mode::Warn] {
         let all = injectors.iter();
         let in_mode: Vec<&Injector> = all.filter(|one| one.profile.mode == mode).collect();
-        let (list, widened) = entries::of(&in_mode, &excluded, Limits::USUAL);
+        let (list, widened) = entries::of(&in_mode, excluded, Limits::USUAL);
         entries.extend(list.into_iter().map(|entry| (entry, mode)));
         notes.extend(widened);
     }
+    (entries, notes)
+}
+
+/// The configurations for pods: the mutating one, and the validating one unless a policy is the
+/// check. Both have the same selectors and conditions.
+pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
+    let excluded = excluded(injectors, settings);
+    let (entries, notes) = in_modes(injectors, &excluded);
     let pods = Pods {
         entries,
         excluded,
@@ -128,7 +144,8 @@ impl Pods<'_> {
             self.settings.failure_policy
         };
         let name = hook.entry_name(entry, mode);
-        let mut webhook = object::webhook(&name, hook.path, failure_policy, self.settings);
+        let path = format!("{}/{name}", hook.path);
+        let mut webhook = object::webhook(&name, &path, failure_policy, self.settings);
         let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
         let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
         let mut conditions = exemptions::conditions();
@@ -143,5 +160,73 @@ impl Pods<'_> {
             webhook["reinvocationPolicy"] = policy.into();
         }
         webhook
+    }
+}
+
+/// What the name of an entry, by which an API server asks, says of a namespace.
+///
+/// The API server knew labels that the entry selects, and a pod that meets its condition. A namespace that
+/// does not fit these is known here as it was before, or is not known there yet.
+#[derive(Debug)]
+pub struct EntryNames(HashMap<String, Arc<Asking>>);
+
+#[derive(Debug)]
+struct Asking {
+    /// On the labels of the namespace.
+    selector: Expr,
+    /// Numbers of injectors, and for each the condition on the pod.
+    asked_for: Vec<(usize, Expr)>,
+}
+
+impl EntryNames {
+    /// The names of all entries for pods of a registration of these injectors. meshgate's own namespace is
+    /// among those that they exclude.
+    pub fn new(injectors: &Injectors) -> Self {
+        let (entries, _) = in_modes(injectors, &excluded_besides(injectors, None));
+        Self::of(&entries, injectors)
+    }
+
+    pub(super) fn of(entries: &[(Entry, Mode)], injectors: &Injectors) -> Self {
+        let mut names = HashMap::new();
+        for (entry, mode) in entries {
+            let number = |name: &str| injectors.iter().position(|one| one.profile.name == name);
+            let asked_for = entry.asked_for.iter();
+            let asking = Arc::new(Asking {
+                selector: Expr::all(entry.selector.iter().map(Match::expr)),
+                asked_for: asked_for
+                    .filter_map(|(name, expr)| Some((number(name)?, expr.clone())))
+                    .collect(),
+            });
+            for hook in [GATE, CHECK] {
+                names.insert(hook.entry_name(entry, *mode), Arc::clone(&asking));
+            }
+        }
+        Self(names)
+    }
+
+    /// Whether an API server can ask about this pod by the entry if it knows the namespace as it is here:
+    /// the entry selects the namespace, and every injector for which it asks is in `requirement`. `None`
+    /// if no entry has this name.
+    pub fn agrees(
+        &self,
+        entry: &str,
+        pod: &PodView<'_>,
+        namespace: &NamespaceView,
+        requirement: &Requirement<'_>,
+        injectors: &Injectors,
+    ) -> Option<bool> {
+        let asking = self.0.get(entry)?;
+        let values = KeyValues {
+            pod: &pod.values,
+            namespace: &namespace.values,
+        };
+        let value = |key: &Key| match injectors.keys().slot(key.place, &key.name) {
+            Some(slot) => values.get(slot),
+            None => mirror::is_there(&key.name, namespace, injectors).then_some(""),
+        };
+        let holds = |expr: &Expr| expr.holds(&value, &namespace.name, &|_| true);
+        let is_required = |number| requirement.matches.iter().any(|one| one.number == number);
+        let is_covered = |(number, expr): &(usize, Expr)| is_required(*number) || !holds(expr);
+        Some(holds(&asking.selector) && asking.asked_for.iter().all(is_covered))
     }
 }

@@ -224,7 +224,7 @@ fn both() -> Vec<(bool, Value)> {
         (true, own(&json!({"options": {"on-or-off": true}}))),
         (
             true,
-            term(json!({"podAnnotation": "k", "fold": true, "notIn": ["a", ""]})),
+            term(json!({"podAnnotation": "k", "fold": true, "trim": true, "notIn": ["a", ""]})),
         ),
         (true, term(json!({"namespaceLabel": "k", "exists": false}))),
         (false, json!({})),

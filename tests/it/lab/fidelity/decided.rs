@@ -82,16 +82,6 @@ pub(super) const HOME: Decision = Decision {
     example: ("istio-system", Shape::Plain, ""),
 };
 
-pub(super) const SPACES: Decision = Decision {
-    text: "meshgate compares values with the spaces around them. Dapr cuts them off `dapr.io/enabled`.",
-    covers: |pair| {
-        let value = pair.pod.marks.annotations.get("dapr.io/enabled");
-        pair.is_injected_unasked(&Word::NotRequired)
-            && value.is_some_and(|value| value.trim() != value)
-    },
-    example: ("example", Shape::Plain, " "),
-};
-
 pub(super) const HOST_NETWORK: Decision = Decision {
     text: "Pods on the host network are exempt. Dapr's injector acts on them, but the pods that run \
            a node's network must never wait for a mesh.",
@@ -100,6 +90,6 @@ pub(super) const HOST_NETWORK: Decision = Decision {
 };
 
 /// The sentences of all differences that are meant.
-pub(crate) fn sentences() -> [&'static str; 5] {
-    [WINDOWS, EXCLUDED, HOME, SPACES, HOST_NETWORK].map(|one| one.text)
+pub(crate) fn sentences() -> [&'static str; 4] {
+    [WINDOWS, EXCLUDED, HOME, HOST_NETWORK].map(|one| one.text)
 }

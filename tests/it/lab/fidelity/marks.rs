@@ -94,6 +94,9 @@ impl Vocabulary {
         for value in &term.test.values {
             values.insert(value.clone());
             values.extend(near_misses(value));
+            if term.test.trim {
+                values.extend(padded(value));
+            }
         }
         let further = more.iter().filter(|(key, _)| *key == term.key.name);
         values.extend(further.flat_map(|(_, list)| list.iter().map(|&value| value.to_owned())));
@@ -174,6 +177,18 @@ fn near_misses(value: &str) -> Vec<String> {
         capital,
         format!(" {value}"),
         format!("{value}d"),
+    ]
+}
+
+/// The same with all that is white space around it, and with what only looks like it.
+fn padded(value: &str) -> [String; 4] {
+    const SPACE: &str = "\t\n\u{b}\u{c}\r \u{85}\u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\
+        \u{2006}\u{2007}\u{2008}\u{2009}\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}";
+    [
+        format!("{SPACE}{value}{SPACE}"),
+        format!("\u{200b}{value}"),
+        format!("{value}\u{feff}"),
+        format!("{value}\u{1c}"),
     ]
 }
 

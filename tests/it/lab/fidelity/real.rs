@@ -13,7 +13,7 @@ use meshgate_core::readiness::{Looked, Readiness};
 use meshgate_core::view::pod::PodView;
 use serde_json::{Value, json};
 
-use super::decided::{Decision, EXCLUDED, HOME, HOST_NETWORK, Pair, SPACES, UNSEEN, WINDOWS, Word};
+use super::decided::{Decision, EXCLUDED, HOME, HOST_NETWORK, Pair, UNSEEN, WINDOWS, Word};
 use super::draw::Draw;
 use super::marks::{Marks, Vocabulary};
 use super::pairs::{Namespace, Pod};
@@ -359,10 +359,13 @@ async fn dapr_is_required_exactly_where_its_injector_injects() {
             &lab,
             "- preset: dapr\n",
             dapr_of,
-            (asks, &[WINDOWS, EXCLUDED, HOST_NETWORK, SPACES]),
+            (asks, &[WINDOWS, EXCLUDED, HOST_NETWORK]),
         )
         .await
     };
-    let further = ("dapr.io/enabled", &["t ", "f", "ja", "true\t"][..]);
+    let further = (
+        "dapr.io/enabled",
+        &["t ", "f", "ja", "true\t", " ON", "t rue"][..],
+    );
     trial.run("dapr", &[further]).await;
 }

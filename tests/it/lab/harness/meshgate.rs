@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
@@ -37,19 +37,24 @@ impl<'l> Meshgate<'l> {
 
     /// Starts one, and waits for nothing.
     pub(crate) async fn begin(lab: &'l Lab, config: &str, flags: &[&str]) -> Self {
+        let kubeconfig = lab.kubeconfig_of(Account::Development).await;
+        Self::begin_by(lab, config, &kubeconfig, flags).await
+    }
+
+    /// Starts one that reaches the API server by this kubeconfig.
+    pub(crate) async fn begin_by(
+        lab: &'l Lab,
+        config: &str,
+        kubeconfig: &Path,
+        flags: &[&str],
+    ) -> Self {
         let meshgate = Self::running(lab, lab.ports().await);
         let folder = lab.folder_of(&meshgate.name);
         let file = folder.join("config.yaml");
         fs::write(&file, config).unwrap();
         let mut args = vec!["serve".to_owned()];
         let own = [
-            (
-                "kubeconfig",
-                lab.kubeconfig_of(Account::Development)
-                    .await
-                    .display()
-                    .to_string(),
-            ),
+            ("kubeconfig", kubeconfig.display().to_string()),
             ("config", file.display().to_string()),
             ("certs-dir", folder.join("certs").display().to_string()),
             ("webhook-url", format!("https://{}", meshgate.address)),

@@ -19,7 +19,7 @@ use crate::render::{self, mirror};
 use crate::view::pod::PodView;
 
 /// Whether the namespace is selected, as the API server reads the printed selector.
-fn selects(entry: &Entry, world: &World) -> bool {
+pub(super) fn selects(entry: &Entry, world: &World) -> bool {
     entry.selector.iter().all(|term| {
         let key = Key {
             place: Place::NamespaceLabel,
@@ -37,7 +37,11 @@ fn selects(entry: &Entry, world: &World) -> bool {
     })
 }
 
-fn entries(injectors: &Injectors, settings: &render::Settings, limits: Limits) -> Vec<Entry> {
+pub(super) fn entries(
+    injectors: &Injectors,
+    settings: &render::Settings,
+    limits: Limits,
+) -> Vec<Entry> {
     let list: Vec<&Injector> = injectors.iter().collect();
     entries::of(&list, &render::excluded(injectors, settings), limits).0
 }
@@ -96,7 +100,7 @@ fn check_worlds(injectors: &Injectors, is_exact: bool, limits: Limits, cases: u3
 }
 
 /// The presets with all of their switches, in every setting.
-fn presets_in_every_setting() -> Vec<(String, Injectors)> {
+pub(super) fn presets_in_every_setting() -> Vec<(String, Injectors)> {
     let mut all = Vec::new();
     for (name, _) in PRESETS {
         let plain = injectors(&format!("- preset: {name}\n"));
@@ -147,7 +151,7 @@ fn all_presets_together_are_asked_about_exactly() {
 }
 
 /// So few that nothing is tried value by value.
-const TIGHT: Limits = Limits {
+pub(super) const TIGHT: Limits = Limits {
     entries: 1,
     tried: 1,
 };
@@ -238,10 +242,15 @@ fn rule() -> impl Strategy<Value = String> {
         "notIn: [\"\", \"a\"]",
         "fold: true, in: [\"A\"]",
         "fold: true, notIn: [\"b\"]",
+        "trim: true, in: [\"a\"]",
+        "trim: true, notIn: [\"\"]",
+        "fold: true, trim: true, in: [\"A\", \"b\"]",
+        "in: [\" a\"]",
     ]);
     let term = (place, select(vec!["k1", "k2"]), test).prop_map(|(place, key, test)| {
         let test = if place.ends_with("Label") {
-            test.replace("fold: true, ", "")
+            let test = test.replace("fold: true, ", "").replace("trim: true, ", "");
+            test.replace("\" a\"", "\"c\"")
         } else {
             test.to_owned()
         };
@@ -253,7 +262,7 @@ fn rule() -> impl Strategy<Value = String> {
 }
 
 /// A random profile, if its rules are not refused as dead.
-fn profiles() -> impl Strategy<Value = Injectors> {
+pub(super) fn profiles() -> impl Strategy<Value = Injectors> {
     let scope = select(vec![
         "",
         "  namespaces: {except: [home]}\n",

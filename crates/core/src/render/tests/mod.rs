@@ -2,6 +2,7 @@
 //! random pods and namespaces of every preset, with every switch, and of random profiles.
 
 mod equivalence;
+mod names;
 mod text;
 mod world;
 

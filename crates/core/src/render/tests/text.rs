@@ -61,6 +61,14 @@ fn tests_of_keys_are_printed() {
         ("exists: true", "{h}"),
         ("exists: false", "!({h})"),
         ("fold: true, in: [A, b]", "{v}.lowerAscii() in ['a', 'b']"),
+        (
+            "trim: true, fold: true, in: [A, b]",
+            "{v}.trim().lowerAscii() in ['a', 'b']",
+        ),
+        (
+            "trim: true, notIn: [\"\", a]",
+            "!({h}) || !({v}.trim() in ['', 'a'])",
+        ),
         ("in: [\"it's\"]", "{v} == 'it\\'s'"),
     ];
     for (test, expected) in table {

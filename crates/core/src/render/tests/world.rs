@@ -80,6 +80,15 @@ impl World {
         )
     }
 
+    /// The same pod in a namespace of the same name with the keys of another.
+    pub(super) fn in_namespace_of(mut self, other: &Self) -> Self {
+        self.keys.retain(|key, _| key.place.is_on_pod());
+        let others = other.keys.iter().filter(|(key, _)| !key.place.is_on_pod());
+        self.keys
+            .extend(others.map(|(key, value)| (key.clone(), value.clone())));
+        self
+    }
+
     /// The namespace as the mirror leaves it.
     pub(super) fn mirrored(mut self, injectors: &Injectors) -> Self {
         let annotation = |name: &str| {
@@ -107,15 +116,8 @@ impl World {
 
     /// Whether a condition holds.
     pub(super) fn holds(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Const(value) => *value,
-            Expr::Key(test) => test.test.passes(self.value(&test.key)),
-            Expr::Namespace(names) => names.contains(&self.namespace),
-            Expr::Container(wanted) => self.holds_container(wanted),
-            Expr::Not(inner) => !self.holds(inner),
-            Expr::All(parts) => parts.iter().all(|part| self.holds(part)),
-            Expr::Any(parts) => parts.iter().any(|part| self.holds(part)),
-        }
+        let has = |wanted: &Container| self.holds_container(wanted);
+        expr.holds(&|key| self.value(key), &self.namespace, &has)
     }
 
     fn holds_container(&self, wanted: &Container) -> bool {

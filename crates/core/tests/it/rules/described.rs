@@ -44,6 +44,8 @@ pub(super) fn key(term: &Value) -> (&'static str, &str) {
 fn holds(term: &Value, world: &World) -> bool {
     let (place, name) = key(term);
     let value = world.value(place, name);
+    let trim = term["trim"] == true;
+    let value = value.map(|value| if trim { value.trim() } else { value });
     let fold = term["fold"] == true;
     let is_in = |list: &Value| {
         let list = list

@@ -125,12 +125,14 @@ fn term() -> impl Strategy<Value = Value> {
         select(&PLACES[..]),
         select(&["k", "example.com/k"][..]),
         test,
-        any::<bool>(),
+        any::<[bool; 2]>(),
     )
-        .prop_map(|(place, name, mut term, fold)| {
+        .prop_map(|(place, name, mut term, ways)| {
             term[place] = json!(name);
-            if fold && place.ends_with("Annotation") && term.get("exists").is_none() {
-                term["fold"] = json!(true);
+            for (way, is_on) in ["fold", "trim"].into_iter().zip(ways) {
+                if is_on && place.ends_with("Annotation") && term.get("exists").is_none() {
+                    term[way] = json!(true);
+                }
             }
             term
         })

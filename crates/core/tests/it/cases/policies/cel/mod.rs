@@ -214,6 +214,7 @@ impl Scope {
         Ok(match (name, &of, arguments.as_slice()) {
             ("size", Value::String(own), []) => json!(own.chars().count()),
             ("size", Value::Array(own), []) => json!(own.len()),
+            ("trim", own, []) => json!(text(own)?.trim()),
             ("lowerAscii", own, []) => json!(text(own)?.to_ascii_lowercase()),
             ("startsWith", own, [start]) => json!(text(own)?.starts_with(&text(start)?)),
             ("replace", own, [from, to]) => json!(text(own)?.replace(&text(from)?, &text(to)?)),
@@ -273,7 +274,7 @@ fn expressions_are_evaluated_as_the_language_has_it() {
         ("(['a'] + ['b']).join(' or ')", json!("a or b")),
         ("'äbc'.substring(0, 2) + '\\u2026'", json!("äb…")),
         (
-            "'Ab'.lowerAscii().startsWith('ab') || 'a' in []",
+            "'\\u00a0Ab\\t '.trim().lowerAscii().startsWith('ab') || 'a' in []",
             json!(true),
         ),
         ("'a\\nb'.replace('\\n', ' ').size() - 1", json!(2)),
