@@ -4,6 +4,7 @@
 mod flood;
 mod hostile;
 mod lookup;
+mod memory;
 mod metadata;
 mod stale;
 
