@@ -49,8 +49,7 @@ impl Lab {
 }
 
 async fn helm(folder: &Path, kubeconfig: Option<&Path>, arguments: &[&str]) -> Outcome {
-    let program = std::env::var("MESHGATE_LAB_HELM");
-    let program = program.as_deref().unwrap_or("helm");
+    let program = std::env::var_os("MESHGATE_LAB_HELM").unwrap_or_else(|| "helm".into());
     let mut command = Command::new(built().join("bin").join(program));
     command
         .args(arguments)

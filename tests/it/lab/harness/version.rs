@@ -4,8 +4,8 @@ use std::env;
 
 /// The minor version, as in 37; `lab::control_plane` holds it against what an API server says of itself.
 pub(crate) fn minor() -> u32 {
-    let asked = env::var("MESHGATE_LAB_KUBERNETES");
-    let (_, minor) = asked.as_deref().unwrap_or("1.37").split_once('.').unwrap();
+    let version = env::var_os("MESHGATE_LAB_KUBERNETES").unwrap_or_else(|| "1.37".into());
+    let (_, minor) = version.to_str().unwrap().split_once('.').unwrap();
     minor.parse().unwrap()
 }
 
