@@ -126,6 +126,20 @@ async fn follow(lab: &Lab) {
         .await
         .ok();
     assert!(!lab.is_labelled(&ns).await, "the annotation removed");
+    of_generated_names(lab).await;
+    // Through the subresources as well.
+    let raw = format!("/api/v1/namespaces/{ns}/status");
+    let mut object = lab.get(&format!("/api/v1/namespaces/{ns}")).await.unwrap();
+    object["metadata"]["annotations"] = json!({INJECT: "enabled"});
+    let replace = ["replace", "--raw", &raw, "-f", "-"];
+    lab.kubectl_as(User::Admin, &replace, &object.to_string())
+        .await
+        .ok();
+    assert!(lab.is_labelled(&ns).await, "by /status");
+}
+
+/// Namespaces whose names the API server makes up.
+async fn of_generated_names(lab: &Lab) {
     let dry = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "generateName": "dry-", "annotations": {INJECT: "enabled"}}});
     let create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
@@ -148,15 +162,6 @@ async fn follow(lab: &Lab) {
     let (name, labels) = (&made["metadata"]["name"], &made["metadata"]["labels"]);
     assert_eq!(labels["kubernetes.io/metadata.name"], *name, "{made}");
     assert_eq!(labels[LABEL], "", "{made}");
-    // Through the subresources as well.
-    let raw = format!("/api/v1/namespaces/{ns}/status");
-    let mut object = lab.get(&format!("/api/v1/namespaces/{ns}")).await.unwrap();
-    object["metadata"]["annotations"] = json!({INJECT: "enabled"});
-    let replace = ["replace", "--raw", &raw, "-f", "-"];
-    lab.kubectl_as(User::Admin, &replace, &object.to_string())
-        .await
-        .ok();
-    assert!(lab.is_labelled(&ns).await, "by /status");
 }
 
 async fn not_called_on_what_agrees(lab: &Lab, meshgate: &Meshgate<'_>) {

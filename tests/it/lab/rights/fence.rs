@@ -48,29 +48,10 @@ fn object(kind: &str, metadata: &Value, rest: &Value) -> Value {
 const APPLY: &str = "apply --server-side --force-conflicts -f -";
 const CREATE: &str = "create -f -";
 
-/// What the fence refuses.
-fn fenced() -> Vec<Try> {
+/// What the fence refuses to change of a namespace.
+fn fenced_namespaces() -> Vec<Try> {
     let orders = "namespace orders";
     let label = |key: &str, value: Value| json!({"metadata": {"labels": {key: value}}});
-    let secret = |name: &str, kind: &str| {
-        let metadata = json!({"name": name, "namespace": HOME});
-        let metadata_of_token = json!({"name": name, "namespace": HOME, "annotations": {
-            "kubernetes.io/service-account.name": "meshgate"}});
-        let is_token = kind.ends_with("-token");
-        let metadata = if is_token {
-            metadata_of_token
-        } else {
-            metadata
-        };
-        let data = if is_token {
-            json!({})
-        } else {
-            json!({"tls.crt": "", "tls.key": ""})
-        };
-        object("Secret", &metadata, &json!({"type": kind, "data": data}))
-    };
-    let generated = json!({"generateName": "meshgate-", "namespace": HOME});
-    let map = json!({"name": "a", "namespace": HOME});
     vec![
         patch(
             "a label of others",
@@ -99,6 +80,31 @@ fn fenced() -> Vec<Try> {
             &json!({"metadata": {"ownerReferences": [
             {"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "1"}]}}),
         ),
+    ]
+}
+
+/// What the fence refuses to create.
+fn fenced_objects() -> Vec<Try> {
+    let secret = |name: &str, kind: &str| {
+        let metadata = json!({"name": name, "namespace": HOME});
+        let metadata_of_token = json!({"name": name, "namespace": HOME, "annotations": {
+            "kubernetes.io/service-account.name": "meshgate"}});
+        let is_token = kind.ends_with("-token");
+        let metadata = if is_token {
+            metadata_of_token
+        } else {
+            metadata
+        };
+        let data = if is_token {
+            json!({})
+        } else {
+            json!({"tls.crt": "", "tls.key": ""})
+        };
+        object("Secret", &metadata, &json!({"type": kind, "data": data}))
+    };
+    let generated = json!({"generateName": "meshgate-", "namespace": HOME});
+    let map = json!({"name": "a", "namespace": HOME});
+    vec![
         with(
             "a Secret of another name",
             CREATE,
@@ -119,15 +125,10 @@ fn fenced() -> Vec<Try> {
     ]
 }
 
-/// What RBAC refuses.
-fn forbidden() -> Vec<Try> {
+/// What RBAC refuses of policies.
+fn forbidden_policies() -> Vec<Try> {
     let named = |name: &str| json!({"name": name});
     let spec = json!({"spec": {"policyName": "a", "validationActions": ["Audit"]}});
-    let group = "rbac.authorization.k8s.io";
-    let admin = json!({
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "namespace": HOME, "name": "meshgate-control"}],
-    });
     let fence = "validatingadmissionpolicy meshgate-control";
     let binding = "validatingadmissionpolicybinding meshgate-control";
     vec![
@@ -171,6 +172,18 @@ fn forbidden() -> Vec<Try> {
             APPLY,
             object("ValidatingAdmissionPolicyBinding", &named("a"), &spec),
         ),
+    ]
+}
+
+/// What else RBAC refuses.
+fn forbidden_objects() -> Vec<Try> {
+    let named = |name: &str| json!({"name": name});
+    let group = "rbac.authorization.k8s.io";
+    let admin = json!({
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": HOME, "name": "meshgate-control"}],
+    });
+    vec![
         with(
             "a webhook configuration",
             APPLY,
@@ -236,7 +249,7 @@ fn guarded() -> Vec<Try> {
             "clientConfig",
             json!({"service": {"namespace": "orders", "name": "evil", "path": "/mutate/pods"}}),
         ),
-        change("all requests", "rules", rules.clone()),
+        change("all requests", "rules", rules),
         with(
             "an entry of its own",
             APPLY,
@@ -277,14 +290,16 @@ async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
         lab.apply_whole(&made.to_string()).await;
     }
     let fence = "ValidatingAdmissionPolicy 'meshgate-control'";
-    let first = &fenced()[0];
+    let first = &fenced_namespaces()[0];
     within(SECONDS, "the fence is in force", async || {
         tried(&lab, first).await.err.contains(fence).then_some(())
     })
     .await;
     for (tries, by) in [
-        (fenced(), fence),
-        (forbidden(), "cannot "),
+        (fenced_namespaces(), fence),
+        (fenced_objects(), fence),
+        (forbidden_policies(), "cannot "),
+        (forbidden_objects(), "cannot "),
         (escalating(), "attempting to grant RBAC permissions"),
         (guarded(), "something other than meshgate"),
     ] {
