@@ -11,11 +11,12 @@ use serde_saphyr::Location;
 
 use crate::injector::coverage;
 use crate::injector::keys::Keys;
+use crate::injector::opt_out::forbidding;
 use crate::injector::profile::{
     Cni, ContainerName, INSTANCE, InjectedSet, Instances, NamespaceScope, OptOut, Profile,
     ServiceName, Validator, WebhookName,
 };
-use crate::injector::rule::{Rule, forbidding};
+use crate::injector::rule::Rule;
 use crate::text::shown;
 use crate::yaml::{Document, List, Placed, Plain};
 

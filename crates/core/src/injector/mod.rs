@@ -9,6 +9,7 @@
 
 pub(crate) mod coverage;
 pub mod keys;
+pub(crate) mod opt_out;
 pub mod profile;
 pub mod rule;
 pub mod values;

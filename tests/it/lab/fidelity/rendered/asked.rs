@@ -53,13 +53,15 @@ struct Request {
 
 async fn admit(State(calls): State<Calls>, uri: Uri, body: Bytes) -> impl IntoResponse {
     let Review { request } = serde_json::from_slice(&body).unwrap();
-    let mut steps = uri.path().split('/').skip(1).map(str::to_owned);
-    let mut step = || steps.next().unwrap();
-    let (hook, _pods) = (step(), step());
+    // The path that is rendered, which may name the entry too; what the recorder adds comes last.
+    let steps: Vec<&str> = uri.path().split('/').skip(1).collect();
+    let [hook, .., configuration, entry] = steps.as_slice() else {
+        panic!("{uri}");
+    };
     let call = Call {
-        hook,
-        configuration: step(),
-        entry: step(),
+        hook: (*hook).to_owned(),
+        configuration: (*configuration).to_owned(),
+        entry: (*entry).to_owned(),
     };
     calls.lock().entry(request.name).or_default().push(call);
     let answer = json!({
