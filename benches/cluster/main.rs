@@ -1,7 +1,8 @@
 //! What meshgate costs a cluster, and how soon after its injector a pod comes: the real binary,
 //! registered with a real API server.
 //!
-//! `make bench-cluster`; `bench-cluster MESHGATE` with the program that is measured. The lab's etcd and API server, the stand-in for Linkerd's injector, meshgate
+//! `make bench-cluster`; `bench-cluster MESHGATE [cpu]` with the program that is measured, `cpu` for that of plain
+//! pods alone. The lab's etcd and API server, the stand-in for Linkerd's injector, meshgate
 //! and this program share the machine, so absolute times are those of a busy one; what is compared is
 //! measured in interleaved rounds.
 
@@ -12,6 +13,7 @@
 )]
 
 mod apiserver;
+mod cpu;
 mod latency;
 mod load;
 mod meshgate;
@@ -35,24 +37,37 @@ const READY: usize = 50;
 /// Rounds of each form, and creates of each kind of pod in one.
 const ROUNDS: usize = 6;
 const CREATES: usize = 100;
+/// Rounds, and creates of a plain pod in each, for the API server's CPU time.
+const CPU_ROUNDS: usize = 7;
+const CPU_CREATES: usize = 500;
 /// The load.
 const PER_SECOND: u32 = 200;
 const LENGTH: Duration = Duration::from_secs(30);
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(meshgate), None) = (arguments.next(), arguments.next()) else {
-        return Err("usage: bench-cluster MESHGATE".into());
+    let usage = "usage: bench-cluster MESHGATE [cpu]";
+    let meshgate = arguments.next().ok_or(usage)?;
+    let only_cpu = match (arguments.next().as_deref(), arguments.next()) {
+        (None, None) => false,
+        (Some("cpu"), None) => true,
+        _ => return Err(usage.into()),
     };
-    tokio::runtime::Runtime::new()?.block_on(run(Path::new(&meshgate)))
+    tokio::runtime::Runtime::new()?.block_on(run(Path::new(&meshgate), only_cpu))
 }
 
-async fn run(meshgate: &Path) -> Result<()> {
+async fn run(meshgate: &Path, only_cpu: bool) -> Result<()> {
     let load_average = || std::fs::read_to_string("/proc/loadavg");
     say("starting a control plane");
     let mut plane = Plane::start(meshgate).await?;
     pods::prepare(&plane)?;
     let before = load_average()?;
+    let cpu = cpu::measure(&mut plane, CPU_ROUNDS, CPU_CREATES).await?;
+    table::cpu(&cpu);
+    if only_cpu {
+        println!("load average: {}", before.trim());
+        return Ok(());
+    }
     let meshgate = Meshgate::start(&mut plane, "webhook")?;
     say(&format!("from the slice to the first pod, {READY} times"));
     let ready = ready::measure(&plane, READY).await?;

@@ -80,8 +80,7 @@ impl Plane {
 
     /// `kubectl apply`.
     pub(super) fn apply(&self, objects: &str) -> Result<()> {
-        let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/lab");
-        let mut kubectl = Command::new(lab.join("bin/kubectl"))
+        let mut kubectl = Command::new(self.kubectl())
             .args(["apply", "--server-side", "--filename=-", "--kubeconfig"])
             .arg(self.kubeconfig())
             .stdin(Stdio::piped())
@@ -121,6 +120,16 @@ impl Plane {
         let guest = json!({"program": program, "args": args});
         let answer = self.order(&format!("add {name} {guest}"))?;
         answer["id"].as_u64().ok_or_else(|| "no process id".into())
+    }
+
+    pub(super) fn kubectl(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("target/lab/bin/kubectl")
+    }
+
+    /// The process of the API server.
+    pub(super) fn api_server(&self) -> u64 {
+        let id = &self.facts["processes"]["kube-apiserver"];
+        id.as_u64().unwrap_or_default()
     }
 
     pub(super) fn kubeconfig(&self) -> &Path {

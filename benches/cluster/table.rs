@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::latency::{self, Form};
-use super::{load, ready};
+use super::{cpu, load, ready};
 
 /// From the slice to the pod.
 pub(super) fn ready(seen: &ready::Seen) {
@@ -17,6 +17,32 @@ pub(super) fn ready(seen: &ready::Seen) {
         println!("| {what} | {median:.1} | {p90:.1} | {max:.1} |");
     }
     println!("\n{} creates were refused meanwhile\n", seen.refused);
+}
+
+/// CPU of the API server by what is registered.
+pub(super) fn cpu(all: &[Vec<f64>]) {
+    println!("| registered | CPU ms a create, median | least | most | more than nothing |");
+    println!("|{}", " --- |".repeat(5));
+    let of = |times: &[f64]| {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+        [
+            at(sorted.len() / 2),
+            at(0),
+            at(sorted.len().saturating_sub(1)),
+        ]
+    };
+    let nothing = all.first().map_or(f64::NAN, |times| of(times)[0]);
+    for (form, times) in cpu::FORMS.iter().zip(all) {
+        let [median, least, most] = of(times);
+        let more = median - nothing;
+        println!(
+            "| {} | {median:.2} | {least:.2} | {most:.2} | {more:.2} |",
+            form.name
+        );
+    }
+    println!();
 }
 
 /// Creates by who is registered.

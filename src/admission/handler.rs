@@ -23,7 +23,7 @@ use crate::lifecycle::wall_clock;
 use crate::metrics::{DecisionLabels, Hook};
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::decision::requirement::{Requirement, RuleMatch};
-use meshgate_core::decision::{Decision, check, exemption, gate};
+use meshgate_core::decision::{Decision, check, exemption, gate, replaced};
 use meshgate_core::render::path;
 use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
@@ -151,6 +151,9 @@ impl Admission {
         request: &Request<'_>,
     ) -> Option<Answer> {
         let hook = called.hook;
+        if hook == Hook::Check && request.updates_a_pod() && store.injectors().limit_images() {
+            return Some(updated(called, store, request));
+        }
         let pod = match self.pod_to_judge(store, request) {
             Err(decision) => return Some(Answer::new(called, request, None, &decision.into())),
             Ok(pod) => pod,
@@ -262,6 +265,28 @@ impl Admission {
         }
         Ok(pod)
     }
+}
+
+/// The answer to an update: only the images of sidecars count.
+fn updated(called: Called<'_>, store: &Store, request: &Request<'_>) -> Answer {
+    let (injectors, namespace) = (store.injectors(), request.namespace());
+    let answer = |pod: Option<&PodView<'_>>, decision: Decision<'_>| {
+        Answer::new(called, request, pod, &decision.into())
+    };
+    if injectors.excludes(namespace) {
+        return answer(None, Decision::admit(Reason::ExcludedNamespace));
+    }
+    let [old, new] = match request.updated_pods(injectors.keys()) {
+        Ok(both) => both,
+        Err(problem) => return answer(None, Decision::unreadable(&problem)),
+    };
+    if let Some(reason) = exemption::of(&new, |group| request.is_by_member_of(group)) {
+        return answer(Some(&new), Decision::admit(reason));
+    }
+    let suspension = store.suspension(wall_clock);
+    let is_waived = |injector: &str| suspension.is_some_and(|note| note.is_about(injector));
+    let decision = replaced::decide((&old, &new), namespace, injectors, is_waived);
+    answer(Some(&new), decision)
 }
 
 /// Asks gate or check.

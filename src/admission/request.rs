@@ -28,6 +28,8 @@ pub(super) struct Request<'a> {
     /// Not decoded: only mirror pods depend on it.
     pub(super) user_info: Option<&'a RawValue>,
     pub(super) object: Carried<'a>,
+    /// The object before an update, not decoded.
+    pub(super) old_object: Option<&'a RawValue>,
     /// With these, a pod to be created is decoded on the way.
     keys: Option<&'a Keys>,
 }
@@ -112,6 +114,11 @@ impl<'a> Request<'a> {
         self.is("pods", &["CREATE"], &[""])
     }
 
+    /// True for UPDATE of `pods`, no subresource: it can give a sidecar another image.
+    pub(super) fn updates_a_pod(&self) -> bool {
+        self.is("pods", &["UPDATE"], &[""])
+    }
+
     /// Whether this is one of some operations on a resource of the core group or on one of its
     /// subresources (`""`: the object itself).
     pub(super) fn is(&self, resource: &str, operations: &[&str], parts: &[&str]) -> bool {
@@ -130,6 +137,19 @@ impl<'a> Request<'a> {
             Carried::Raw(raw) => Some(raw.get()),
             Carried::Missing | Carried::Pod(_) | Carried::NoPod(_) => None,
         }
+    }
+
+    /// The pods before and after an update.
+    ///
+    /// # Errors
+    /// One is missing, or is no pod.
+    pub(super) fn updated_pods(&self, keys: &Keys) -> Result<[PodView<'a>; 2], String> {
+        let read = |raw: Option<&'a str>| {
+            let raw = raw.ok_or("there is none")?;
+            PodView::read(raw, keys).map_err(|problem| problem.to_string())
+        };
+        let old = self.old_object.map(RawValue::get);
+        Ok([read(old)?, read(self.raw_object())?])
     }
 
     /// The object of the creation of a pod.
@@ -228,6 +248,7 @@ impl<'de> Parts<'de> for Request<'de> {
             "namespace" => self.namespace = map.next_value()?,
             "dryRun" => self.dry_run = map.next_value()?,
             "userInfo" => self.user_info = map.next_value()?,
+            "oldObject" => self.old_object = map.next_value()?,
             "object" => {
                 // One at a time in memory.
                 self.object = Carried::Missing;

@@ -10,13 +10,15 @@ pub mod namespace_lookup;
 pub mod object;
 pub mod probe;
 pub mod report;
+mod services;
 pub mod slim;
 pub mod store;
 pub mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use tokio::sync::watch::{self as channel, Receiver};
 
 use self::freshness::Freshness;
 use self::store::Store;
@@ -24,10 +26,14 @@ use self::store::Store;
 /// The view that all requests share.
 ///
 /// Deciding is synchronous and takes microseconds: a read guard around it is simpler than a copy
-/// of the cluster per event. The guard never crosses an await (linted).
+/// of the cluster per event. The guard never crosses an await (linted). Under the write guard nothing is
+/// counted, and nothing large is freed.
 #[derive(Debug)]
 pub struct Cluster {
     store: RwLock<Store>,
+    /// Held by the one thread that counts: an older count never replaces a newer one.
+    counting: Mutex<()>,
+    changes: channel::Sender<()>,
     synced: AtomicBool,
     pub freshness: Freshness,
 }
@@ -37,6 +43,8 @@ impl Cluster {
     pub fn new(store: Store) -> Self {
         Self {
             store: RwLock::new(store),
+            counting: Mutex::new(()),
+            changes: channel::Sender::default(),
             synced: AtomicBool::new(false),
             freshness: Freshness::default(),
         }
@@ -47,20 +55,49 @@ impl Cluster {
         self.store.read()
     }
 
-    /// Changes the state and computes what depends on it.
-    pub fn update(&self, change: impl FnOnce(&mut Store)) {
+    /// The same for those that never wait; `None` while it changes.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, Store>> {
+        self.store.try_read()
+    }
+
+    /// Changes the state. Endpoints are counted by the next [`Cluster::settle`]. The caller frees what
+    /// `change` returns once decisions go on.
+    pub fn update<R>(&self, change: impl FnOnce(&mut Store) -> R) -> R {
         let mut store = self.store.write();
-        change(&mut store);
-        store.settle();
+        let replaced = change(&mut store);
+        store.locate();
+        drop(store);
+        self.changes.send_replace(());
+        replaced
+    }
+
+    /// Counts the endpoints that have changed. Decisions go on meanwhile; other callers wait, so that this is
+    /// nothing for a thread that answers.
+    pub fn settle(&self) {
+        let counting = self.counting.lock();
+        let count = self.store.write().uncounted();
+        let counted = count();
+        let replaced = self.store.write().counted(counted);
+        drop(counting);
+        drop(replaced);
+        if !self.is_synced() && self.freshness.all_listed() && self.read().is_counted() {
+            self.mark_synced();
+        }
+    }
+
+    /// Tells of every change.
+    pub(super) fn changes(&self) -> Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// Replaces the state, except for the results of probes.
     pub fn replace(&self, mut new: Store) {
+        let counting = self.counting.lock();
         let mut store = self.store.write();
         new.keep_probes_of(&mut store);
         let before = std::mem::replace(&mut *store, new);
-        // Freeing a large one takes longer than a decision may wait.
         drop(store);
+        drop(counting);
         drop(before);
     }
 

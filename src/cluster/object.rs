@@ -1,6 +1,8 @@
 //! Objects of the cluster, and the part of them that the view keeps. PURE, as the store.
 
-use serde::{Deserialize, Deserializer};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 use meshgate_core::injector::keys::Keys;
 use meshgate_core::injector::profile::ServiceName;
@@ -11,7 +13,8 @@ use meshgate_core::readiness::installation::{Client, WebhookConfiguration, Webho
 use super::slim;
 use meshgate_core::break_glass;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Object {
     Namespace(slim::Namespace),
     Service(slim::Service),
@@ -69,6 +72,22 @@ impl Kind {
             Self::Namespace | Self::Service | Self::Node => "v1",
             Self::EndpointSlice => "discovery.k8s.io/v1",
             Self::Webhooks => "admissionregistration.k8s.io/v1",
+        }
+    }
+}
+
+/// What one watch follows: a kind, or what belongs to one Service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Watched {
+    pub kind: Kind,
+    pub service: Option<Arc<ServiceName>>,
+}
+
+impl From<Kind> for Watched {
+    fn from(kind: Kind) -> Self {
+        Self {
+            kind,
+            service: None,
         }
     }
 }
@@ -163,7 +182,7 @@ impl Object {
 }
 
 /// Label of a slice that names its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label of a slice that names its controller.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
@@ -186,7 +205,7 @@ fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
     let target = endpoint.target_ref.filter(|target| !target.name.is_empty());
     let node = endpoint.node_name.filter(|node| !node.is_empty());
     Endpoint {
-        addresses: endpoint.addresses.into_iter().map(Into::into).collect(),
+        addresses: endpoint.addresses,
         target: target.map(|target| format!("{}/{}", target.namespace, target.name).into()),
         node: node.map(Into::into),
         ready: endpoint.conditions.ready,

@@ -82,15 +82,17 @@ impl Store {
 
     /// Slices of a Service by name, to show where addresses come from (case 46).
     pub fn slices(&self, service: &ServiceName) -> impl Iterator<Item = (&str, &Slice)> {
-        let slices = self.slices.get(service).into_iter().flatten();
-        slices.map(|(name, slice)| (name.as_str(), slice))
+        let own = self.endpoints.get(service).into_iter();
+        own.flat_map(|own| &own.slices)
+            .map(|(name, slice)| (name.as_str(), &**slice))
     }
 
     pub fn counts(&self) -> [(Kind, usize); 5] {
+        let slices = self.endpoints.values().map(|own| own.slices.len());
         [
             (Kind::Namespace, self.namespaces.len()),
             (Kind::Service, self.services.len()),
-            (Kind::EndpointSlice, self.service_of_slice.len()),
+            (Kind::EndpointSlice, slices.sum()),
             (Kind::Node, self.nodes.counts().0),
             (Kind::Webhooks, self.webhooks.len()),
         ]

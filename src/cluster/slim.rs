@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     d: D,
@@ -10,7 +10,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Metadata {
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
@@ -24,14 +24,14 @@ pub struct Metadata {
 }
 
 /// v1 `Namespace`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Namespace {
     /// Its metadata is all that is read.
     pub metadata: Metadata,
 }
 
 /// v1 `Service`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Service {
     pub metadata: Metadata,
     #[serde(default, deserialize_with = "or_default")]
@@ -39,7 +39,7 @@ pub struct Service {
 }
 
 /// `spec` of a Service.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceSpec {
     /// Set for type `ExternalName`: such a Service has no slices and never will.
@@ -48,7 +48,7 @@ pub struct ServiceSpec {
 }
 
 /// discovery.k8s.io/v1 `EndpointSlice`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSlice {
     /// Metadata; the Service is a label.
@@ -62,11 +62,11 @@ pub struct EndpointSlice {
 }
 
 /// One endpoint of a slice.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     #[serde(default, deserialize_with = "or_default")]
-    pub addresses: Vec<String>,
+    pub addresses: Vec<Box<str>>,
     #[serde(default, deserialize_with = "or_default")]
     pub conditions: Conditions,
     /// The pod behind it.
@@ -75,7 +75,7 @@ pub struct Endpoint {
 }
 
 /// `conditions` of an endpoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Conditions {
     /// Missing means ready.
     pub ready: Option<bool>,
@@ -86,7 +86,7 @@ pub struct Conditions {
 }
 
 /// `targetRef` of an endpoint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TargetRef {
     #[serde(default, deserialize_with = "or_default")]
     pub namespace: String,
@@ -95,7 +95,7 @@ pub struct TargetRef {
 }
 
 /// v1 `Node`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Node {
     pub metadata: Metadata,
     #[serde(default, deserialize_with = "or_default")]
@@ -106,28 +106,28 @@ pub struct Node {
 }
 
 /// `spec` of a Node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct NodeSpec {
     #[serde(default, deserialize_with = "or_default")]
     pub taints: Vec<Taint>,
 }
 
 /// One taint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Taint {
     #[serde(default, deserialize_with = "or_default")]
     pub key: String,
 }
 
 /// `status` of a Node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct NodeStatus {
     #[serde(default, deserialize_with = "or_default")]
     pub conditions: Vec<NodeCondition>,
 }
 
 /// One condition of a Node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct NodeCondition {
     /// `Ready`, `MemoryPressure`, …
     #[serde(rename = "type", default, deserialize_with = "or_default")]
@@ -150,7 +150,7 @@ impl Node {
 }
 
 /// admissionregistration.k8s.io/v1 `MutatingWebhookConfiguration`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MutatingWebhookConfiguration {
     /// Metadata; revisions and tags are labels.
     pub metadata: Metadata,
@@ -159,7 +159,7 @@ pub struct MutatingWebhookConfiguration {
 }
 
 /// One entry.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
     #[serde(default, deserialize_with = "or_default")]
@@ -170,7 +170,7 @@ pub struct Webhook {
 }
 
 /// `clientConfig` of an entry.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ClientConfig {
     /// A URL, or …
     pub url: Option<String>,
@@ -179,7 +179,7 @@ pub struct ClientConfig {
 }
 
 /// A Service as a webhook entry names it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ServiceReference {
     pub namespace: String,
     pub name: String,

@@ -4,7 +4,8 @@
 //! objects give the same answers.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem::{swap, take};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use meshgate_core::break_glass::{self, Note};
 use meshgate_core::decision::requirement::{self, Requirement};
 use meshgate_core::injector::profile::{ReadinessSource, ServiceName};
 use meshgate_core::injector::{Injector, Injectors};
-use meshgate_core::readiness::endpoints::{self, Nodes, Slice, Tally};
+use meshgate_core::readiness::endpoints::{Nodes, Slice, Tally};
 use meshgate_core::readiness::installation::{
     self, Client, Installation, Known, WebhookConfiguration,
 };
@@ -22,7 +23,8 @@ use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
 use super::located::{Located, Location};
-use super::object::{self, Kind, Object, ObjectId};
+use super::object::{self, Kind, Object, ObjectId, Watched};
+use super::services::Endpoints;
 use super::slim;
 
 #[derive(Debug, Default)]
@@ -31,25 +33,22 @@ pub struct Store {
     pub(super) namespaces: HashMap<String, NamespaceView>,
     /// The `externalName` of each Service, empty for others.
     pub(super) services: BTreeMap<ServiceName, String>,
-    pub(super) slices: HashMap<ServiceName, BTreeMap<String, Slice>>,
-    /// The Service of each slice by namespace and name of the slice: its label may change.
-    pub(super) service_of_slice: HashMap<(String, String), ServiceName>,
-    pub nodes: Nodes,
+    /// Of Services that injectors may be behind.
+    pub(super) endpoints: BTreeMap<ServiceName, Endpoints>,
+    pub nodes: Arc<Nodes>,
     pub(super) webhooks: BTreeMap<String, WebhookConfiguration>,
     probes: HashMap<String, Result<(), String>>,
     /// Why enforcement is suspended, as our own configuration says it.
     suspension: Option<Note>,
     /// Whether a webhook configuration that is not here does not exist.
     is_whole: bool,
-    derived: Derived,
+    pub(super) derived: Derived,
 }
 
 /// Computed once per change and not once per review.
 #[derive(Debug, Default)]
-struct Derived {
-    tallies: HashMap<ServiceName, Tally>,
-    stale_services: HashSet<ServiceName>,
-    nodes_changed: bool,
+pub(super) struct Derived {
+    pub(super) nodes_changed: bool,
     /// By number of the injector.
     located: Vec<Located>,
     webhooks_changed: bool,
@@ -87,8 +86,9 @@ impl Store {
         store
     }
 
-    /// Adds an object or replaces it. Call [`Store::settle`] after the last of a batch.
-    pub fn apply(&mut self, object: Object) {
+    /// Adds an object or replaces it. Call [`Store::settle`] after the last of a batch. Returns the slice that
+    /// it replaces: freeing a large one takes longer than a decision may wait.
+    pub fn apply(&mut self, object: Object) -> Option<Arc<Slice>> {
         match object {
             Object::Namespace(namespace) => {
                 let view = self.view(&namespace);
@@ -102,10 +102,10 @@ impl Store {
                 self.services.insert(name, service.spec.external_name);
                 self.derived.webhooks_changed = true;
             }
-            Object::EndpointSlice(slice) => self.apply_slice(slice),
+            Object::EndpointSlice(slice) => return self.apply_slice(slice),
             Object::Node(node) => {
-                let lost = node.is_lost();
-                self.derived.nodes_changed |= self.nodes.set(&node.metadata.name, lost);
+                let (lost, nodes) = (node.is_lost(), Arc::make_mut(&mut self.nodes));
+                self.derived.nodes_changed |= nodes.set(&node.metadata.name, lost);
             }
             Object::Webhooks(configuration) => {
                 if configuration.metadata.name == break_glass::SEEN_ON {
@@ -118,10 +118,11 @@ impl Store {
                 self.derived.webhooks_changed = true;
             }
         }
+        None
     }
 
-    /// Removes an object, if it is there.
-    pub fn delete(&mut self, id: ObjectId) {
+    /// Removes an object, if it is there. Returns it if it is a slice, as [`Store::apply`] does.
+    pub fn delete(&mut self, id: ObjectId) -> Option<Arc<Slice>> {
         let ObjectId {
             kind,
             namespace,
@@ -133,8 +134,10 @@ impl Store {
                 self.services.remove(&ServiceName { namespace, name });
                 self.derived.webhooks_changed = true;
             }
-            Kind::EndpointSlice => self.delete_slice(&(namespace, name)),
-            Kind::Node => self.derived.nodes_changed |= self.nodes.remove(&name),
+            Kind::EndpointSlice => return self.delete_slice(&namespace, &name, None),
+            Kind::Node => {
+                self.derived.nodes_changed |= Arc::make_mut(&mut self.nodes).remove(&name);
+            }
             Kind::Webhooks => {
                 self.webhooks.remove(&name);
                 if name == break_glass::SEEN_ON {
@@ -143,63 +146,73 @@ impl Store {
                 self.derived.webhooks_changed = true;
             }
         }
+        None
     }
 
-    /// Makes these the only objects of a kind, as a new list says.
-    pub fn relist(&mut self, kind: Kind, objects: Vec<Object>) {
-        let new: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
-        for id in self.ids(kind).into_iter().filter(|id| !new.contains(id)) {
-            self.delete(id);
-        }
-        for object in objects {
-            self.apply(object);
-        }
-    }
-
-    fn ids(&self, kind: Kind) -> Vec<ObjectId> {
-        let cluster_scoped = |name: &str| ObjectId::cluster_scoped(kind, name);
-        let namespaced = |namespace, name| ObjectId::namespaced(kind, namespace, name);
-        match kind {
-            Kind::Namespace => self.namespaces.keys().map(|n| cluster_scoped(n)).collect(),
-            Kind::Service => {
-                let names = self.services.keys();
-                names.map(|s| namespaced(&s.namespace, &s.name)).collect()
+    /// Makes the objects of `list` the only ones of a kind, or of one Service: Services and slices are listed
+    /// for one alone. Returns what was there before, as [`Store::apply`] does.
+    pub fn relist(&mut self, watched: &Watched, mut list: Self) -> Self {
+        match (watched.kind, watched.service.as_deref()) {
+            (Kind::Namespace, _) => swap(&mut self.namespaces, &mut list.namespaces),
+            (Kind::Service, Some(service)) => {
+                self.services.remove(service);
+                self.services.extend(list.services.remove_entry(service));
+                self.derived.webhooks_changed = true;
             }
-            Kind::EndpointSlice => {
-                let slices = self.service_of_slice.keys();
-                slices
-                    .map(|(namespace, name)| namespaced(namespace, name))
-                    .collect()
+            (Kind::EndpointSlice, Some(service)) => {
+                let new = list.endpoints.entry(service.clone()).or_default();
+                let own = self.endpoints.entry(service.clone()).or_default();
+                swap(&mut own.slices, &mut new.slices);
+                own.is_stale = true;
             }
-            Kind::Node => self.nodes.names().map(cluster_scoped).collect(),
-            Kind::Webhooks => self.webhooks.keys().map(|n| cluster_scoped(n)).collect(),
-        }
-    }
-
-    fn apply_slice(&mut self, slice: slim::EndpointSlice) {
-        let metadata = &slice.metadata;
-        let id = (metadata.namespace.clone(), metadata.name.clone());
-        self.delete_slice(&id);
-        let Some((service, kept)) = object::slice(slice) else {
-            return;
-        };
-        let slices = self.slices.entry(service.clone()).or_default();
-        slices.insert(id.1.clone(), kept);
-        self.service_of_slice.insert(id, service.clone());
-        self.derived.stale_services.insert(service);
-    }
-
-    fn delete_slice(&mut self, id: &(String, String)) {
-        let Some(service) = self.service_of_slice.remove(id) else {
-            return;
-        };
-        if let Some(slices) = self.slices.get_mut(&service) {
-            slices.remove(&id.1);
-            if slices.is_empty() {
-                self.slices.remove(&service);
+            (Kind::Service | Kind::EndpointSlice, None) => {}
+            (Kind::Node, _) => {
+                self.derived.nodes_changed |= self.nodes != list.nodes;
+                swap(&mut self.nodes, &mut list.nodes);
+            }
+            (Kind::Webhooks, _) => {
+                swap(&mut self.webhooks, &mut list.webhooks);
+                self.suspension = list.suspension.take();
+                self.derived.webhooks_changed = true;
             }
         }
-        self.derived.stale_services.insert(service);
+        list
+    }
+
+    /// Drops what is held of a Service that is not wanted any more. Returns it, as [`Store::apply`] does.
+    pub(super) fn forget(&mut self, service: &ServiceName) -> Option<Endpoints> {
+        self.derived.webhooks_changed |= self.services.remove(service).is_some();
+        self.endpoints.remove(service)
+    }
+
+    fn apply_slice(&mut self, slice: slim::EndpointSlice) -> Option<Arc<Slice>> {
+        let (namespace, name) = (&slice.metadata.namespace, slice.metadata.name.clone());
+        // Its label may have changed.
+        let replaced = self.delete_slice(namespace, &name, None);
+        if let Some((service, kept)) = object::slice(slice) {
+            let own = self.endpoints.entry(service).or_default();
+            own.slices.insert(name, Arc::new(kept));
+            own.is_stale = true;
+        }
+        replaced
+    }
+
+    /// Removes a slice, if it is there and `of` this Service. Where a slice changes its label, the watch of
+    /// its old Service may come last to tell.
+    pub(super) fn delete_slice(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        of: Option<&ServiceName>,
+    ) -> Option<Arc<Slice>> {
+        let mut services = self.endpoints.iter_mut().filter(|(service, _)| {
+            service.namespace == namespace && of.is_none_or(|only| only == *service)
+        });
+        services.find_map(|(_, own)| {
+            let removed = own.slices.remove(name)?;
+            own.is_stale = true;
+            Some(removed)
+        })
     }
 
     /// Which injectors a pod requires. Those for which enforcement is suspended at this time are waived.
@@ -229,7 +242,7 @@ impl Store {
 
     /// Takes the results of probes over from the state that this one replaces.
     pub(super) fn keep_probes_of(&mut self, before: &mut Self) {
-        self.probes = std::mem::take(&mut before.probes);
+        self.probes = take(&mut before.probes);
         self.forget_probes();
     }
 
@@ -240,21 +253,14 @@ impl Store {
 
     /// Computes what depends on the objects that changed.
     pub fn settle(&mut self) {
-        if std::mem::take(&mut self.derived.nodes_changed) {
-            self.derived
-                .stale_services
-                .extend(self.slices.keys().cloned());
-        }
-        for service in std::mem::take(&mut self.derived.stale_services) {
-            match self.slices.get(&service) {
-                Some(slices) => {
-                    let tally = endpoints::tally(slices.values(), &self.nodes);
-                    self.derived.tallies.insert(service, tally);
-                }
-                None => drop(self.derived.tallies.remove(&service)),
-            }
-        }
-        if std::mem::take(&mut self.derived.webhooks_changed) {
+        self.locate();
+        let count = self.uncounted();
+        self.counted(count());
+    }
+
+    /// Finds the injectors, if they may have moved.
+    pub(super) fn locate(&mut self) {
+        if take(&mut self.derived.webhooks_changed) {
             let injectors = Arc::clone(&self.injectors);
             self.derived.located = injectors
                 .iter()
@@ -358,7 +364,12 @@ impl Store {
         service: Cow<'s, ServiceName>,
         client: Option<&'s Client>,
     ) -> Readiness<'s> {
-        let tally = self.derived.tallies.get(&*service);
+        let own = self.endpoints.get(&*service);
+        // Files are read as a whole. A watch that was only just begun has not said what there is.
+        if self.is_whole && !own.is_some_and(Endpoints::is_counted) {
+            return Readiness::NotUsable(Looked::Unread { service });
+        }
+        let tally = own.and_then(Endpoints::tally);
         let usable = tally.map_or(0, Tally::usable);
         let is_enough =
             u32::try_from(usable).is_ok_and(|usable| usable >= injector.profile.minimum);

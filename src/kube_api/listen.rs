@@ -78,8 +78,7 @@ impl Line {
         client: Client,
         request: Request<Body>,
     ) -> Result<Response<Answer>, BoxError> {
-        let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.split('&').any(|pair| pair == "watch=true");
+        let is_watch = is_watch(&request);
         let before = self.watching.lock().take();
         if let (true, Some(before)) = (is_watch, before) {
             sleep_until(before + APART).await;
@@ -103,6 +102,12 @@ impl Line {
         *self.heard.lock() = Instant::now();
         (self.listener)(sign);
     }
+}
+
+/// Whether events are asked for, and no list.
+pub(crate) fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|pair| pair == "watch=true")
 }
 
 /// The body of an answer. That of a watch ends where the connection breaks or falls silent: the watcher

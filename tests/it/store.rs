@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use meshgate::cluster::object::{Kind, Object, ObjectId};
+use meshgate::cluster::Cluster;
+use meshgate::cluster::object::{Kind, Object, ObjectId, Watched};
 use meshgate::cluster::store::Store;
 use meshgate_core::injector::profile::ServiceName;
+use meshgate_core::readiness::Readiness;
 use meshgate_core::render::{BREAK_GLASS, CONFIGURATION};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use proptest::sample::select;
@@ -220,6 +223,19 @@ fn model(events: &[Event]) -> BTreeMap<ObjectId, Object> {
     objects
 }
 
+/// Of Services and their slices, one Service at a time.
+fn list_anew(store: &mut Store, kind: Kind, mut list: Store) {
+    if matches!(kind, Kind::Service | Kind::EndpointSlice) {
+        for (namespace, name) in SERVICES {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            let service = Some(Arc::new(ServiceName { namespace, name }));
+            list = store.relist(&Watched { kind, service }, list);
+        }
+    } else {
+        store.relist(&kind.into(), list);
+    }
+}
+
 proptest! {
     #![proptest_config(Config { cases: 150, failure_persistence: None, ..Config::default() })]
 
@@ -232,9 +248,15 @@ proptest! {
         let mut store = Store::new(injectors.clone());
         for event in events.clone() {
             match event {
-                Event::Apply(object) => store.apply(object),
-                Event::Delete(id) => store.delete(id),
-                Event::Relist(kind, objects) => store.relist(kind, objects),
+                Event::Apply(object) => drop(store.apply(object)),
+                Event::Delete(id) => drop(store.delete(id)),
+                Event::Relist(kind, objects) => {
+                    let mut list = Store::new(injectors.clone());
+                    for object in objects {
+                        list.apply(object);
+                    }
+                    list_anew(&mut store, kind, list);
+                }
                 Event::Settle => store.settle(),
             }
         }
@@ -270,15 +292,100 @@ fn a_suspension_counts_on_our_configuration_until_its_end() {
     let suspension = store.suspension(during).unwrap();
     assert!(suspension.is_about("a") && !suspension.is_about("b"));
     assert_eq!(store.suspension(end), None);
-    store.apply(configuration(CONFIGURATION, "jane: x"));
-    assert_eq!(
-        store.suspension(during),
-        None,
-        "without an end it is about the object"
-    );
+    for endless in ["jane: x", "jane: x; until=9999-01-01T00:00:00Z"] {
+        store.apply(configuration(CONFIGURATION, endless));
+        assert_eq!(store.suspension(during), None, "no end within a day");
+    }
     store.apply(ours.clone());
     store.delete(configuration("others", "").id());
     assert!(store.suspension(during).is_some());
     store.delete(ours.id());
     assert_eq!(store.suspension(during), None);
+}
+
+/// A slice of the injector's Service, with endpoints on one Node.
+fn many(slice: usize, endpoints: usize) -> Object {
+    let endpoint = |number: usize| {
+        json!({
+            "addresses": [format!("10.{}.{}.{}", slice >> 8, slice & 255, number)],
+            "nodeName": "node-a",
+            "targetRef": {"namespace": "linkerd", "name": format!("pod-{slice}-{number}")},
+        })
+    };
+    objects::object(&json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "namespace": "linkerd",
+            "name": format!("slice-{slice}"),
+            "labels": {"kubernetes.io/service-name": "linkerd-proxy-injector"},
+        },
+        "addressType": "IPv4",
+        "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
+    }))
+}
+
+fn ready(name: &str, status: &str) -> Object {
+    objects::object(&json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"conditions": [{"type": "Ready", "status": status}]},
+    }))
+}
+
+/// What a decision may have to wait for is no more for a large injector than for a small one.
+#[test]
+fn a_change_of_a_node_counts_nothing_while_decisions_wait() {
+    let allocated = |endpoints: usize| {
+        let nodes = NODES.map(|name| ready(name, "True"));
+        let slices = (0..100).map(|slice| many(slice, endpoints));
+        let store = Store::with(presets(), nodes.into_iter().chain(slices));
+        let cluster = Cluster::new(store);
+        let usable = || {
+            let store = cluster.read();
+            let states = store.states();
+            let linkerd = states
+                .iter()
+                .find(|one| one.injector.profile.name == "linkerd");
+            matches!(linkerd.unwrap().readiness, Readiness::Usable(_))
+        };
+        assert!(usable());
+        let lost = ready("node-a", "False");
+        let changed =
+            allocation_counter::measure(|| drop(cluster.update(|store| store.apply(lost))));
+        assert!(usable(), "it was counted under the lock");
+        cluster.settle();
+        assert!(!usable());
+        let asked = allocation_counter::measure(|| {
+            assert!(!usable());
+        });
+        (changed.count_total, asked.count_total)
+    };
+    let (small, large) = (allocated(2), allocated(200));
+    assert!(
+        large.0 <= small.0 && large.1 <= small.1,
+        "{small:?} {large:?}"
+    );
+}
+
+/// Counting holds no lock: decisions and other changes go on.
+#[test]
+fn decisions_and_changes_go_on_while_endpoints_are_counted() {
+    let slices = (0..300).map(|slice| many(slice, 200));
+    let cluster = Arc::new(Cluster::new(Store::with(presets(), slices)));
+    let counting = Arc::clone(&cluster);
+    cluster.update(|store| store.apply(ready("node-b", "True")));
+    let counter = std::thread::spawn(move || counting.settle());
+    let mut during = 0;
+    while !counter.is_finished() {
+        cluster.update(|store| store.apply(objects::namespace("orders", &json!({}), &json!({}))));
+        assert!(cluster.read().namespace("orders").is_some());
+        during += usize::from(!counter.is_finished());
+    }
+    counter.join().unwrap();
+    assert!(
+        during > 10,
+        "only {during} changes while 60,000 endpoints were counted"
+    );
 }

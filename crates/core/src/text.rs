@@ -1,4 +1,5 @@
-//! Texts that tenants and administrators chose, made fit for a sentence: short, and on one line.
+//! Texts that tenants and administrators chose: whether they can be names, and made fit for a sentence, short
+//! and on one line.
 
 /// Longest value that a sentence repeats, in characters: that of a label.
 const LONGEST_VALUE: usize = 63;
@@ -20,4 +21,17 @@ pub fn one_line(text: &str, longest: usize) -> String {
         line.push('…');
     }
     line
+}
+
+/// Longest DNS label, which names of Namespaces and Services are.
+pub const MAX_DNS_LABEL: usize = 63;
+
+/// RFC 1123, lower case (`IsDNS1123Label` in kubernetes/apimachinery pkg/util/validation): what the API server
+/// accepts as the name of a Namespace. A Service's may be narrower, and a wrong one is then not found.
+pub fn is_dns_label(text: &str, longest: usize) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=longest).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }

@@ -230,6 +230,10 @@ fn check(matched: &RuleMatch<'_>, pod: &PodView<'_>) -> String {
     let found = match flaw {
         Flaw::Missing(_) => String::new(),
         Flaw::InitMissing(_) => "; of that the sidecar is there".to_owned(),
+        Flaw::Image(container, image, _) => {
+            let (container, image) = (shown(&container), shown(&image));
+            format!("; {container} runs {image}, which is none of the images that are allowed")
+        }
         Flaw::Placeholder(container, image) => {
             let container = shown(&container);
             format!("; the image of {container} is only the placeholder {image}")

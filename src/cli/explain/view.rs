@@ -53,6 +53,7 @@ fn requirement(injector: &Injector) -> (&'static str, String) {
     let (word, before) = match injector.requirement {
         Outcome::Required => ("requires", ""),
         Outcome::Invalid => ("invalid", "for "),
+        Outcome::OptOut => ("opts out", "of "),
         Outcome::NotRequired => ("without", ""),
     };
     let instance = injector.instance.as_ref();

@@ -14,7 +14,7 @@ use crate::cli::sources;
 use crate::cluster::Cluster;
 use crate::cluster::object::Kind;
 use crate::cluster::store::Store;
-use crate::cluster::watch::{self, Feed};
+use crate::cluster::watch;
 use crate::controllers::certificates::secret::SecretRef;
 use crate::lifecycle::HealthCheck;
 
@@ -70,21 +70,16 @@ async fn serve(args: &ServeArgs) -> Done {
     ready.run(runtime, cluster).await
 }
 
-/// Starts a watch of each kind; each has a readiness condition of its own (case 60).
+/// Starts the watches; each kind has a readiness condition of its own (case 60).
 fn start_view(
     runtime: &Runtime,
     client: &Client,
     cluster: &Arc<Cluster>,
 ) -> Vec<(Kind, HealthCheck)> {
-    // All feeds exist before the first one runs: the view is complete when all have listed.
-    let feeds = Kind::ALL.map(|kind| (kind, Feed::new(client.clone(), Arc::clone(cluster), kind)));
-    let start = |(kind, feed): (Kind, Feed)| {
-        let check = runtime.checks.add(kind.plural());
-        let follow = feed.run(runtime.stop.clone());
-        runtime.tasks.spawn(kind.plural(), follow);
-        (kind, check)
-    };
-    feeds.into_iter().map(start).collect()
+    let follow = watch::run(client.clone(), Arc::clone(cluster), runtime.stop.clone());
+    runtime.tasks.spawn("watches", follow);
+    let add = |kind: Kind| (kind, runtime.checks.add(kind.plural()));
+    Kind::ALL.into_iter().map(add).collect()
 }
 
 /// Reports what is new in the view: in the readiness conditions, on standard output after the first

@@ -149,15 +149,21 @@ fn measure(metrics: &Metrics, cluster: &Cluster, pair: &LivePair) {
         .current()
         .map_or(0, |pair| pair.leaf().not_after.as_second());
     metrics.serving_cert_end.set(end);
-    let store = cluster.read();
-    let states = store.states();
-    metrics.injectors(states.iter().map(|state| {
-        let is_usable = matches!(state.readiness, Readiness::Usable(_));
-        (state.injector.profile.name.as_str(), is_usable)
-    }));
+    // The probes are answered by the same thread, and wait for nothing: what was last known stays.
+    if let Some(store) = cluster.try_read() {
+        let states = store.states();
+        metrics.injectors(states.iter().map(|state| {
+            let is_usable = matches!(state.readiness, Readiness::Usable(_));
+            (state.injector.profile.name.as_str(), is_usable)
+        }));
+    }
     for own in cluster.freshness.ages(Instant::now().into_std()) {
         let kind = own.kind.plural();
         metrics.followed(kind, own.age, own.is_current);
         metrics.listed(kind, own.counts.lists, own.counts.unreadable);
     }
 }
+
+#[cfg(test)]
+#[path = "listeners_tests.rs"]
+mod tests;

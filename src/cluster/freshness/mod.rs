@@ -1,6 +1,8 @@
 //! How old the view is: when each kind was last heard of, and why. PURE: the time is passed
 //! in.
 //!
+//! Several watches may follow one kind. The kind is then as old as the oldest of them.
+//!
 //! A view that is fed by files has no kinds here, and is always current.
 
 use std::collections::BTreeMap;
@@ -8,20 +10,26 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use crate::cluster::object::Kind;
+use crate::cluster::object::{Kind, Watched};
+use meshgate_core::injector::profile::ServiceName;
 
 /// When each kind that is watched was last heard of.
 #[derive(Debug, Default)]
-pub struct Freshness {
-    kinds: RwLock<BTreeMap<Kind, Seen>>,
+pub struct Freshness(RwLock<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    watches: BTreeMap<Watched, Seen>,
+    /// Also of watches that have ended.
+    counts: BTreeMap<Kind, Counts>,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
     heard: Option<Instant>,
+    is_listed: bool,
     is_current: bool,
     trouble: Option<(Instant, Trouble)>,
-    counts: Counts,
 }
 
 /// Since the start of the process.
@@ -60,71 +68,75 @@ pub struct Age {
 }
 
 impl Freshness {
-    /// From now on the kind is followed: it is not current until it was listed.
-    pub fn follow(&self, kind: Kind) {
-        self.kinds.write().entry(kind).or_default();
+    /// From now on this is followed: it is not current until it was listed.
+    pub fn follow(&self, watched: impl Into<Watched>) {
+        self.0.write().watches.entry(watched.into()).or_default();
+    }
+
+    /// What belongs to the Service is not followed any more.
+    pub(super) fn forget(&self, service: &ServiceName) {
+        let mut state = self.0.write();
+        let is_other = |watched: &Watched, _: &mut _| watched.service.as_deref() != Some(service);
+        state.watches.retain(is_other);
     }
 
     /// Whether the kind is followed over a network: changes arrive later than at the API server itself, and
     /// much later if the connection is silent.
     pub fn is_followed(&self, kind: Kind) -> bool {
-        self.kinds.read().contains_key(&kind)
+        self.0.read().of(kind).next().is_some()
     }
 
     /// Whether the view of a kind is the cluster's, as far as this replica knows.
     pub fn is_current(&self, kind: Kind) -> bool {
-        let kinds = self.kinds.read();
-        kinds.get(&kind).is_none_or(|seen| seen.is_current)
+        self.0.read().of(kind).all(|seen| seen.is_current)
     }
 
-    /// Whether every kind that is followed was listed once.
+    /// Whether everything that is followed was listed once.
     pub fn all_listed(&self) -> bool {
-        self.kinds.read().values().all(|seen| seen.is_listed())
+        self.0.read().watches.values().all(|seen| seen.is_listed)
     }
 
-    /// The API server said something about the kind: an event, a page, a bookmark.
-    pub fn heard(&self, kind: Kind, now: Instant) {
-        self.change(kind, |seen| seen.heard = Some(now));
+    /// The API server said something about it: an event, a page, a bookmark.
+    pub fn heard(&self, watched: impl Into<Watched>, now: Instant) {
+        self.change(watched, |seen| seen.heard = Some(now));
     }
 
     /// A list is complete.
-    pub fn listed(&self, kind: Kind) {
-        self.change(kind, |seen| seen.counts.lists += 1);
+    pub fn listed(&self, watched: impl Into<Watched>) {
+        let watched = watched.into();
+        self.count(watched.kind, |counts| counts.lists += 1);
+        self.change(watched, |seen| seen.is_listed = true);
     }
 
     /// An object could not be read.
     pub fn unreadable(&self, kind: Kind) {
-        self.change(kind, |seen| seen.counts.unreadable += 1);
+        self.count(kind, |counts| counts.unreadable += 1);
     }
 
     /// Events are missing from here on: a watch ended. That is no trouble yet.
-    pub fn behind(&self, kind: Kind) {
-        self.change(kind, |seen| seen.is_current = false);
+    pub fn behind(&self, watched: impl Into<Watched>) {
+        self.change(watched, |seen| seen.is_current = false);
     }
 
     /// Nothing is missing any more. Returns how long the trouble took, if its end is news.
-    pub fn caught_up(&self, kind: Kind, now: Instant) -> Option<Duration> {
-        let mut kinds = self.kinds.write();
-        let seen = kinds.get_mut(&kind)?;
+    pub fn caught_up(&self, watched: impl Into<Watched>, now: Instant) -> Option<Duration> {
+        let mut state = self.0.write();
+        let watched = watched.into();
+        let seen = state.watches.get_mut(&watched)?;
         seen.heard = Some(now);
         seen.is_current = true;
         let (since, trouble) = seen.trouble.take()?;
-        let is_last = match trouble.scope {
-            Scope::Kind => true,
-            Scope::Server => !kinds.values().any(|seen| seen.suffers(Scope::Server)),
-        };
+        let is_last = !state.is_known(watched.kind, trouble.scope);
         is_last.then(|| now.saturating_duration_since(since))
     }
 
-    /// A try to follow the kind failed. Returns whether that is news: once for the API server, once per
+    /// A try to follow it failed. Returns whether that is news: once for the API server, once per
     /// kind for what only that kind suffers.
-    pub fn lost(&self, kind: Kind, trouble: Trouble, now: Instant) -> bool {
-        let mut kinds = self.kinds.write();
-        let is_known = match trouble.scope {
-            Scope::Kind => kinds.get(&kind).is_some_and(|s| s.suffers(Scope::Kind)),
-            Scope::Server => kinds.values().any(|seen| seen.suffers(Scope::Server)),
-        };
-        let seen = kinds.entry(kind).or_default();
+    pub fn lost(&self, watched: impl Into<Watched>, trouble: Trouble, now: Instant) -> bool {
+        let mut state = self.0.write();
+        let watched = watched.into();
+        let is_known = state.is_known(watched.kind, trouble.scope);
+        let seen = state.watches.entry(watched).or_default();
         seen.is_current = false;
         let since = seen.trouble.take().map_or(now, |(since, _)| since);
         seen.trouble = Some((since, trouble));
@@ -137,16 +149,17 @@ impl Freshness {
     /// # Errors
     /// It was never listed.
     pub fn state(&self, kind: Kind, now: Instant) -> Result<String, String> {
-        let kinds = self.kinds.read();
-        let Some(seen) = kinds.get(&kind) else {
-            return Ok(String::new());
-        };
-        let why = match &seen.trouble {
+        let state = self.0.read();
+        let mut troubles = state.of(kind).filter_map(|seen| seen.trouble.as_ref());
+        let why = match troubles.next() {
             Some((_, trouble)) => format!(": {}", trouble.text),
             None => String::new(),
         };
-        match seen.age(now) {
-            Some(age) if seen.is_listed() => Ok(format!(
+        if state.of(kind).next().is_none() {
+            return Ok(String::new());
+        }
+        match state.age(kind, now) {
+            Some(age) if state.of(kind).all(|seen| seen.is_listed) => Ok(format!(
                 "last heard of the API server {} s ago{why}",
                 age.as_secs()
             )),
@@ -155,25 +168,55 @@ impl Freshness {
     }
 
     pub fn ages(&self, now: Instant) -> Vec<Age> {
-        let kinds = self.kinds.read();
-        let age = |(kind, seen): (&Kind, &Seen)| Age {
-            kind: *kind,
-            age: seen.age(now),
-            is_current: seen.is_current,
-            counts: seen.counts,
+        let state = self.0.read();
+        let followed = Kind::ALL
+            .into_iter()
+            .filter(|kind| state.of(*kind).next().is_some());
+        let age = |kind| Age {
+            kind,
+            age: state.age(kind, now),
+            is_current: state.of(kind).all(|seen| seen.is_current),
+            counts: state.counts.get(&kind).copied().unwrap_or_default(),
         };
-        kinds.iter().map(age).collect()
+        followed.map(age).collect()
     }
 
-    /// The greatest age of all; `None` if no kind is followed.
+    /// The greatest age of all; `None` if nothing is followed.
     pub fn oldest(&self, now: Instant) -> Option<Duration> {
-        let kinds = self.kinds.read();
-        kinds.values().filter_map(|seen| seen.age(now)).max()
+        let state = self.0.read();
+        state
+            .watches
+            .values()
+            .filter_map(|seen| seen.age(now))
+            .max()
     }
 
-    fn change(&self, kind: Kind, change: impl FnOnce(&mut Seen)) {
-        if let Some(seen) = self.kinds.write().get_mut(&kind) {
+    fn change(&self, watched: impl Into<Watched>, change: impl FnOnce(&mut Seen)) {
+        if let Some(seen) = self.0.write().watches.get_mut(&watched.into()) {
             change(seen);
+        }
+    }
+
+    fn count(&self, kind: Kind, count: impl FnOnce(&mut Counts)) {
+        count(self.0.write().counts.entry(kind).or_default());
+    }
+}
+
+impl State {
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &Seen> {
+        let watches = self.watches.iter();
+        watches.filter_map(move |(watched, seen)| (watched.kind == kind).then_some(seen))
+    }
+
+    fn age(&self, kind: Kind, now: Instant) -> Option<Duration> {
+        self.of(kind).filter_map(|seen| seen.age(now)).max()
+    }
+
+    /// Whether a trouble of this scope was told, and has not ended for all that it is about.
+    fn is_known(&self, kind: Kind, scope: Scope) -> bool {
+        match scope {
+            Scope::Kind => self.of(kind).any(|seen| seen.suffers(scope)),
+            Scope::Server => self.watches.values().any(|seen| seen.suffers(scope)),
         }
     }
 }
@@ -181,10 +224,6 @@ impl Freshness {
 impl Seen {
     fn age(&self, now: Instant) -> Option<Duration> {
         self.heard.map(|heard| now.saturating_duration_since(heard))
-    }
-
-    fn is_listed(&self) -> bool {
-        self.counts.lists > 0
     }
 
     fn suffers(&self, scope: Scope) -> bool {

@@ -1,17 +1,21 @@
-//! The view fed by an API server: one [`Feed`] per kind, events in, [`super::store::Store`] out.
-//! [`crate::kube_api::follow`] lists, watches and tries again.
+//! The view fed by an API server: one [`Feed`] per watch, events in, [`super::store::Store`] out.
+//! [`run`] follows what decisions read. [`crate::kube_api::follow`] lists, watches and tries again.
 
+mod feeds;
+mod items;
 mod once;
 #[cfg(test)]
 mod tests;
 mod written;
 
+pub use self::feeds::run;
 pub use self::once::{fetch, snapshot};
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use kube::api::ListParams;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
 use tokio::time::Instant;
@@ -23,39 +27,68 @@ use meshgate_core::injector::Injectors;
 
 use super::Cluster;
 use super::freshness::{Scope, Trouble};
-use super::object::{Kind, Object, ObjectId};
+use super::object::{Kind, Object, ObjectId, SERVICE_NAME, Watched};
+use super::store::Store;
 
 use self::written::Written;
 
-/// Objects per page of a list. The client holds a page twice, and an object may have 1.5 MiB: a tenant's
-/// large ones must fit into a replica's memory. Lists are not streamed, since API servers before 1.34 may
-/// not.
+/// Objects per page of a list: what an API server holds of it at once. Lists are not streamed, since API
+/// servers before 1.34 may not.
 const PAGE: u32 = 25;
 /// Names of unreadable objects that are remembered, so that each is told once.
 const MOST_UNREADABLE: usize = 1_000;
 
-/// Follows one kind.
+impl Watched {
+    /// The calls for it. Another namespace's Services of the same name are not asked for: any tenant may
+    /// create one.
+    fn api(&self, client: Client) -> Api<Written> {
+        match &self.service {
+            None => Api::all_with(client, &self.kind),
+            Some(service) => Api::namespaced_with(client, &service.namespace, &self.kind),
+        }
+    }
+
+    /// The same of what is there: a page at a time.
+    fn selector(&self) -> ListParams {
+        let all = ListParams::default().limit(PAGE);
+        match &self.service {
+            None => all,
+            Some(service) if self.kind == Kind::EndpointSlice => {
+                all.labels(&format!("{SERVICE_NAME}={}", service.name))
+            }
+            Some(service) => all.fields(&format!("metadata.name={}", service.name)),
+        }
+    }
+}
+
+/// One watch.
 pub struct Feed {
     client: Client,
     cluster: Arc<Cluster>,
     injectors: Arc<Injectors>,
-    kind: Kind,
+    watched: Watched,
     /// The list that is being read. It counts once it is complete.
-    listed: Vec<Object>,
+    listed: Store,
     told_unreadable: HashSet<ObjectId>,
 }
 
 impl Feed {
-    /// Follows `kind`, which the view does not hold yet.
-    pub fn new(client: Client, cluster: Arc<Cluster>, kind: Kind) -> Self {
-        cluster.freshness.follow(kind);
+    /// Follows what the view does not hold yet.
+    pub fn new(client: &Client, cluster: Arc<Cluster>, watched: impl Into<Watched>) -> Self {
+        let watched = watched.into();
+        cluster.freshness.follow(watched.clone());
         let injectors = Arc::clone(cluster.read().injectors());
+        let (kind, keys) = (watched.kind, Arc::clone(&injectors));
+        let shrink = move |item: &str| {
+            let object = Object::from_json(kind, item).ok()?.pruned(keys.keys());
+            serde_json::to_string(&object).ok()
+        };
         Self {
-            client,
+            client: items::client(client, shrink),
             cluster,
+            listed: Store::new(Arc::clone(&injectors)),
             injectors,
-            kind,
-            listed: Vec::new(),
+            watched,
             told_unreadable: HashSet::new(),
         }
     }
@@ -66,12 +99,19 @@ impl Feed {
     }
 
     async fn follow(&mut self) {
-        let (cluster, kind) = (Arc::clone(&self.cluster), self.kind);
+        let (cluster, watched) = (Arc::clone(&self.cluster), self.watched.clone());
+        let (asked, selector) = (self.watched.clone(), self.watched.selector());
+        let config = Config {
+            label_selector: selector.label_selector,
+            field_selector: selector.field_selector,
+            page_size: selector.limit,
+            ..Config::default()
+        };
         let mut events = follow(
             &self.client,
-            move |client| Api::<Written>::all_with(client, &kind),
-            Config::default().page_size(PAGE),
-            move |sign| heard(&cluster, kind, sign),
+            move |client| asked.api(client),
+            config,
+            move |sign| heard(&cluster, &watched, sign),
         );
         while let Some(event) = events.next().await {
             match event {
@@ -83,14 +123,15 @@ impl Feed {
 
     fn take(&mut self, event: Event<Written>) {
         match event {
-            Event::Init => self.listed.clear(),
+            Event::Init => self.listed = Store::new(Arc::clone(&self.injectors)),
             Event::InitApply(written) => {
-                let read = self.read(&written);
-                self.listed.extend(read);
+                if let Some(object) = self.read(&written) {
+                    self.listed.apply(object);
+                }
             }
             Event::InitDone => self.relist(),
             Event::Apply(written) => match self.read(&written) {
-                Some(object) => self.cluster.update(|store| store.apply(object)),
+                Some(object) => drop(self.cluster.update(|store| store.apply(object))),
                 // What it was before is no longer true.
                 None => self.delete(&written),
             },
@@ -99,39 +140,45 @@ impl Feed {
     }
 
     fn relist(&mut self) {
-        let objects = std::mem::take(&mut self.listed);
-        tracing::debug!(kind = self.kind.as_str(), objects = objects.len(), "listed");
-        self.cluster
-            .update(|store| store.relist(self.kind, objects));
-        let freshness = &self.cluster.freshness;
-        freshness.listed(self.kind);
-        if freshness.all_listed() {
-            self.cluster.mark_synced();
-        }
+        let empty = Store::new(Arc::clone(&self.injectors));
+        let list = std::mem::replace(&mut self.listed, empty);
+        let before = self.cluster.update(|store| {
+            let before = store.relist(&self.watched, list);
+            self.cluster.freshness.listed(self.watched.clone());
+            before
+        });
+        drop(before);
+        tracing::debug!(kind = self.watched.kind.as_str(), "listed");
     }
 
     fn delete(&self, written: &Written) {
-        let id = written.id(self.kind);
-        self.cluster.update(|store| store.delete(id));
+        let id = written.id(self.watched.kind);
+        let deleted = self.cluster.update(|store| match &self.watched.service {
+            Some(service) if id.kind == Kind::EndpointSlice => {
+                store.delete_slice(&id.namespace, &id.name, Some(service))
+            }
+            Some(_) | None => store.delete(id),
+        });
+        drop(deleted);
     }
 
     /// The object. One that cannot be read is logged once, and counts as if it were not there.
     fn read(&mut self, written: &Written) -> Option<Object> {
-        let problem = match written.object(self.kind, self.injectors.keys()) {
+        let problem = match written.object(self.watched.kind, self.injectors.keys()) {
             Ok(object) => {
                 if !self.told_unreadable.is_empty() {
-                    self.told_unreadable.remove(&written.id(self.kind));
+                    self.told_unreadable.remove(&written.id(self.watched.kind));
                 }
                 return Some(object);
             }
             Err(problem) => problem,
         };
-        self.cluster.freshness.unreadable(self.kind);
-        let id = written.id(self.kind);
+        self.cluster.freshness.unreadable(self.watched.kind);
+        let id = written.id(self.watched.kind);
         let has_room = self.told_unreadable.len() < MOST_UNREADABLE;
         if has_room && self.told_unreadable.insert(id.clone()) {
             tracing::warn!(
-                kind = self.kind.as_str(),
+                kind = self.watched.kind.as_str(),
                 namespace = id.namespace,
                 name = id.name,
                 "this object cannot be read, and counts as if it were not there: {problem}"
@@ -142,16 +189,16 @@ impl Feed {
 
     /// Notes a failure, and logs it if it is news.
     fn failed(&self, failure: Failure) {
-        let (kind, freshness) = (self.kind.as_str(), &self.cluster.freshness);
+        let (kind, freshness) = (self.watched.kind.as_str(), &self.cluster.freshness);
         let text = failure.text.clone();
         if failure.is_expired {
-            freshness.behind(self.kind);
+            freshness.behind(self.watched.clone());
             tracing::debug!(kind, "listing again: {text}");
             return;
         }
         let now = Instant::now().into_std();
         let age = freshness.oldest(now).map(|age| age.as_secs());
-        if !freshness.lost(self.kind, trouble(failure), now) {
+        if !freshness.lost(self.watched.clone(), trouble(failure), now) {
             tracing::debug!(kind, "cannot be followed: {text}");
         } else if self.cluster.is_synced() {
             tracing::warn!(
@@ -182,15 +229,15 @@ fn trouble(failure: Failure) -> Trouble {
     }
 }
 
-fn heard(cluster: &Cluster, kind: Kind, sign: Sign) {
+fn heard(cluster: &Cluster, watched: &Watched, sign: Sign) {
     let (freshness, now) = (&cluster.freshness, Instant::now().into_std());
     match sign {
-        Sign::Heard => freshness.heard(kind, now),
+        Sign::Heard => freshness.heard(watched.clone(), now),
         // It is opened again at once. If that works, nothing was lost.
-        Sign::Ended => freshness.behind(kind),
+        Sign::Ended => freshness.behind(watched.clone()),
         Sign::Watching => {
-            if let Some(lost) = freshness.caught_up(kind, now) {
-                let (kind, seconds) = (kind.as_str(), lost.as_secs());
+            if let Some(lost) = freshness.caught_up(watched.clone(), now) {
+                let (kind, seconds) = (watched.kind.as_str(), lost.as_secs());
                 tracing::info!(kind, seconds, "following the cluster again");
             }
         }

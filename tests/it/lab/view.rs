@@ -1,13 +1,14 @@
 //! The view of a real API server: it is the cluster, whatever happens to either.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use meshgate::cluster::Cluster;
-use meshgate::cluster::object::{Kind, Object};
+use meshgate::cluster::object::{Kind, Object, Watched};
 use meshgate::cluster::store::Store;
-use meshgate::cluster::watch::Feed;
+use meshgate::cluster::watch;
 use meshgate::kube_api::client;
 use meshgate_core::injector::Injectors;
 use meshgate_core::injector::profile::ServiceName;
@@ -38,17 +39,29 @@ fn of_api(kind: Kind) -> &'static str {
     }
 }
 
-/// Everything the API server has.
+/// Everything that the API server has and decisions read.
 async fn cluster(lab: &Lab, injectors: &Arc<Injectors>) -> Store {
     let mut store = Store::of_whole(Arc::clone(injectors));
+    let mut lists = BTreeMap::new();
     for kind in Kind::ALL {
         let list = lab.get(of_api(kind)).await.unwrap();
-        let items = list["items"].as_array().unwrap().clone();
-        let read = |item: Value| Object::from_json(kind, &item.to_string()).unwrap();
-        items
-            .into_iter()
-            .map(read)
-            .for_each(|object| store.apply(object));
+        let items = list["items"].as_array().unwrap();
+        let read = |item: &Value| Object::from_json(kind, &item.to_string()).unwrap();
+        let listed = Store::with(Arc::clone(injectors), items.iter().map(read));
+        lists.insert(kind, listed);
+    }
+    let mut relist = |store: &mut Store, kind, service: Option<&ServiceName>| {
+        let service = service.cloned().map(Arc::new);
+        let list = lists.remove(&kind).unwrap();
+        lists.insert(kind, store.relist(&Watched { kind, service }, list));
+    };
+    for kind in [Kind::Namespace, Kind::Node, Kind::Webhooks] {
+        relist(&mut store, kind, None);
+    }
+    store.settle();
+    for service in store.wanted() {
+        relist(&mut store, Kind::Service, Some(&service));
+        relist(&mut store, Kind::EndpointSlice, Some(&service));
     }
     store.settle();
     store
@@ -151,9 +164,7 @@ async fn the_view_is_the_cluster_after_any_changes() {
     let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await;
     let client = client::connect(&config.unwrap()).unwrap();
     let (mut feeds, stop) = (JoinSet::new(), CancellationToken::new());
-    for feed in Kind::ALL.map(|kind| Feed::new(client.clone(), Arc::clone(&view), kind)) {
-        feeds.spawn(feed.run(stop.clone()));
-    }
+    feeds.spawn(watch::run(client, Arc::clone(&view), stop.clone()));
     let mut names = Vec::new();
     for _ in 0..3 {
         names.push(lab.namespace("view", &[], &[]).await);

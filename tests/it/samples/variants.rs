@@ -251,6 +251,7 @@ async fn with_slices(slices: Vec<Object>, delete: Option<&str>, expected: &Expec
         };
         hooks.cluster.update(|store| store.delete(id));
     }
+    hooks.cluster.settle();
     let mut client = hooks.client().await;
     let wrong = ask(
         &mut client,

@@ -10,8 +10,9 @@ use crate::names::ALTERNATIVE;
 /// The names that an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// A webhook's condition on a pod: no namespace but its name (registration of webhooks is
-    /// accepted with `namespaceObject`, which then is always null).
+    /// A condition on a pod, without variables. That of a webhook, or one that is a policy's match condition,
+    /// sees no namespace but its name (the API server accepts `namespaceObject` there, which then is always
+    /// null).
     Pod,
     /// A policy on pods, with the variables `labels`, `annotations`, `namespaceLabels` and
     /// `namespaceAnnotations`.
@@ -29,6 +30,10 @@ impl Scope {
             (Self::Policy, PodAnnotation) => ("variables.annotations", ""),
             (Self::Policy, NamespaceLabel) => ("variables.namespaceLabels", ""),
             (Self::Policy, NamespaceAnnotation) => ("variables.namespaceAnnotations", ""),
+            (Self::Pod, NamespaceLabel) => ("namespaceObject.metadata.?labels", ".orValue({})"),
+            (Self::Pod, NamespaceAnnotation) => {
+                ("namespaceObject.metadata.?annotations", ".orValue({})")
+            }
             (Self::Pod | Self::Namespace, PodLabel | NamespaceLabel) => {
                 ("object.metadata.?labels", ".orValue({})")
             }
@@ -156,21 +161,56 @@ impl Scope {
 /// Whether the pod holds a container, by the variables of a policy.
 fn container(wanted: &Container) -> (String, Binding) {
     match wanted {
+        Container::Replaced { name, images } => (replaced("exists", name, images), Binding::Atom),
         Container::Init(name) => {
             let is_it = format!("exists(c, c.name == {})", text(name));
             (format!("variables.initContainers.{is_it}"), Binding::Atom)
         }
-        Container::Sidecar { name, not_image } => {
+        Container::Sidecar {
+            name,
+            not_image,
+            images,
+        } => {
             let mut is_it = is_named(name);
             if !not_image.is_empty() {
                 let image = not_one_of("c.?image.orValue('')", not_image).0;
                 is_it = format!("{is_it} && {image}");
+            }
+            if !images.is_empty() {
+                is_it = format!("{is_it} && {}", begins("c", images));
             }
             let [plain, native] = ["containers", "nativeSidecars"]
                 .map(|list| format!("variables.{list}.exists(c, {is_it})"));
             (format!("{plain} || {native}"), Binding::Or)
         }
     }
+}
+
+/// Containers of an update whose image begins with none of these texts, and did so before: `exists`, or
+/// `filter`. Without variables, as match conditions have none.
+pub(crate) fn replaced(function: &str, name: &ContainerName, images: &[String]) -> String {
+    let all = |object| {
+        format!(
+            "({object}.spec.?containers.orValue([]) + {object}.spec.?initContainers.orValue([]))"
+        )
+    };
+    let (new, old) = (all("object"), all("oldObject"));
+    let [is_now, was] = ["c", "o"].map(|container| begins(container, images));
+    let before = format!("{old}.exists(o, o.name == c.name && {was})");
+    format!(
+        "{new}.{function}(c, {} && !{is_now} && {before})",
+        is_named(name)
+    )
+}
+
+/// Whether the image of a container begins with one of these texts.
+fn begins(container: &str, images: &[String]) -> String {
+    let image = |start: &String| {
+        let start = text(start);
+        format!("{container}.?image.orValue('').startsWith({start})")
+    };
+    let all: Vec<String> = images.iter().map(image).collect();
+    format!("({})", all.join(" || "))
 }
 
 /// Whether the container `c` is meant.

@@ -6,7 +6,7 @@ pub(crate) mod chain;
 
 use std::collections::BTreeSet;
 
-use crate::injector::profile::ContainerName;
+use crate::injector::profile::{ContainerName, Profile};
 use crate::injector::rule::{Key, Term, Test};
 use crate::list::distinct;
 
@@ -102,11 +102,13 @@ impl Expr {
         Self::Namespace(names.into_iter().collect())
     }
 
-    /// The pod holds a sidecar of this name, plain or native, with none of these images.
-    pub(crate) fn sidecar(name: &ContainerName, not_image: &[String]) -> Self {
+    /// The pod holds a sidecar of this name, plain or native, with none of these images, and one that begins
+    /// as allowed.
+    pub(crate) fn sidecar(name: &ContainerName, not_image: &[String], images: &[String]) -> Self {
         Self::Container(Container::Sidecar {
             name: name.clone(),
             not_image: not_image.to_vec(),
+            images: images.to_vec(),
         })
     }
 
@@ -130,6 +132,17 @@ impl Expr {
         }
     }
 
+    /// An update gives a sidecar another image than it may have.
+    pub(crate) fn replaced(profile: &Profile) -> Self {
+        let limits = profile.image_limits().into_iter();
+        Self::any(limits.map(|(name, images)| {
+            Self::Container(Container::Replaced {
+                name: name.clone(),
+                images: images.into_iter().map(str::to_owned).collect(),
+            })
+        }))
+    }
+
     /// How many tests there are in it.
     pub(crate) fn size(&self) -> usize {
         match self {
@@ -150,6 +163,15 @@ pub(crate) enum Container {
         name: ContainerName,
         /// Images that do not count.
         not_image: Vec<String>,
+        /// How its image must begin, if there are any.
+        images: Vec<String>,
+    },
+    /// In any list: its image begins with none of these, and did so before the update.
+    Replaced {
+        /// Its name.
+        name: ContainerName,
+        /// How its image must begin.
+        images: Vec<String>,
     },
     /// In `initContainers`.
     Init(String),

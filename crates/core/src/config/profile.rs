@@ -12,9 +12,10 @@ use serde_saphyr::Location;
 use crate::injector::coverage;
 use crate::injector::keys::Keys;
 use crate::injector::profile::{
-    Cni, ContainerName, INSTANCE, InjectedSet, Instances, NamespaceScope, Profile, ServiceName,
-    Validator, WebhookName,
+    Cni, ContainerName, INSTANCE, InjectedSet, Instances, NamespaceScope, OptOut, Profile,
+    ServiceName, Validator, WebhookName,
 };
+use crate::injector::rule::{Rule, forbidding};
 use crate::text::shown;
 use crate::yaml::{Document, List, Placed, Plain};
 
@@ -95,7 +96,14 @@ impl<'d> Resolver<'d> {
             self.wanted(spec.webhook.as_ref(), "webhook", what)?;
         }
         let rules = self.wanted(spec.rules, "rules", "which pods require it")?;
-        let rules = self.rules(rules)?;
+        let mut rules = self.rules(rules)?;
+        if spec.opt_out == Some(OptOut::Forbid) {
+            let is_on = |rule: &Rule| rule.option.as_ref().is_none_or(|name| self.options[name]);
+            rules = forbidding(&rules, is_on);
+        }
+        for (position, rule) in (1..).zip(&mut rules) {
+            rule.position = position;
+        }
         let what = "what a pod holds once it was injected";
         let injected = self.wanted(spec.injected, "injected", what)?;
         let skips = spec.skips.map(|skips| skips.containers);
@@ -213,8 +221,31 @@ impl<'d> Resolver<'d> {
     /// leaves an init container and no sidecar.
     fn injected_sets(&mut self, specs: List<InjectedSpec>) -> Result<Vec<InjectedSet>> {
         self.count(&specs, MAX_SETS, "set")?;
+        let is_open =
+            |set: &&Placed<InjectedSpec>| set.value.sidecar.is_some() && set.value.images.is_none();
+        let limits = specs.value.iter().any(|set| set.value.images.is_some());
+        if let Some(open) = specs.value.iter().find(is_open).filter(|_| limits) {
+            let problem = "found no images, expected some as in another set: this set would let \
+                           any image in";
+            return self.refuse(open.at, problem);
+        }
         let sets = specs.value.into_iter();
         sets.map(|spec| self.injected(spec)).collect()
+    }
+
+    /// How images may begin. `registry.example/mesh` would let `registry.example/mesh-of-a-tenant/x` in, and
+    /// `proxy:` the image `proxy:5000/x` of a registry called `proxy`.
+    fn images(&self, list: List<String>) -> Result<Vec<String>> {
+        for image in &list.value {
+            let is_safe = image.value.contains('/') && image.value.ends_with(['/', ':', '@']);
+            let problem = format_args!(
+                "found \"{}\", expected registry and repository, and /, : or @ at the end: anything \
+                 may follow",
+                shown(&image.value)
+            );
+            self.refuse_if(!is_safe, image.at, problem)?;
+        }
+        self.texts(list, "how an image begins")
     }
 
     /// One set. Without a container it would be held by every pod, and switch the check off; with
@@ -224,8 +255,11 @@ impl<'d> Resolver<'d> {
         let problem = "this set names no container, expected sidecar, init or both: any pod \
                        would do";
         self.refuse_if(spec.sidecar.is_none() && spec.init.is_none(), at, problem)?;
-        if let (None, Some(images)) = (&spec.sidecar, &spec.not_image) {
-            return self.refuse(images.at, "found notImage without sidecar, expected both");
+        for (key, images) in [("notImage", &spec.not_image), ("images", &spec.images)] {
+            if let (None, Some(images)) = (&spec.sidecar, images) {
+                let problem = format_args!("found {key} without sidecar, expected both");
+                return self.refuse(images.at, problem);
+            }
         }
         let when = match spec.when {
             Some(terms) => {
@@ -243,6 +277,9 @@ impl<'d> Resolver<'d> {
             when,
             sidecar: spec.sidecar.map(|name| self.sidecar(name)).transpose()?,
             not_image: self.texts_or_none(spec.not_image, "an image")?,
+            images: spec
+                .images
+                .map_or(Ok(Vec::new()), |list| self.images(list))?,
             init: self.texts_or_none(spec.init, "a container's name")?,
         })
     }

@@ -68,6 +68,7 @@ impl Resolver<'_> {
         }
         Ok(Rule {
             number,
+            position: number,
             option,
             when: self.terms(spec.when)?,
             then: spec.then,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::injector::MAX_INJECTORS;
-use crate::injector::profile::{Mode, ReadinessSource, Repair};
+use crate::injector::profile::{Mode, OptOut, ReadinessSource, Repair};
 use crate::injector::rule::Outcome;
 use crate::yaml::{List, Placed, Plain};
 
@@ -59,6 +59,8 @@ pub struct InjectorSpec {
     pub name: Option<Placed<String>>,
     /// `enforce` refuses, `warn` admits with a warning and counts, `disabled` does not look.
     pub mode: Option<Mode>,
+    /// Whether labels and annotations of a pod can spare it (allow).
+    pub opt_out: Option<OptOut>,
     /// Name of the injector's entry in its webhook configuration; `*` may stand at the front.
     pub webhook: Option<Placed<String>>,
     /// Path of that entry, where its name is a common one.
@@ -102,6 +104,7 @@ impl InjectorSpec {
             preset: None,
             name: over.name.or(self.name),
             mode: over.mode.or(self.mode),
+            opt_out: over.opt_out.or(self.opt_out),
             webhook: over.webhook.or(self.webhook),
             path: over.path.or(self.path),
             service: over.service.or(self.service),
@@ -211,6 +214,9 @@ pub struct InjectedSpec {
     /// Images of that container that are only placeholders.
     #[schemars(length(min = 1))]
     pub not_image: Option<List<String>>,
+    /// How the image of that container may begin; each ends in `/`, `:` or `@`.
+    #[schemars(length(min = 1))]
+    pub images: Option<List<String>>,
     /// Init containers.
     #[schemars(length(min = 1))]
     pub init: Option<List<String>>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_saphyr::Location;
 
-use crate::text::shown;
+use crate::text::{MAX_DNS_LABEL, is_dns_label, shown};
 use crate::yaml::{List, Placed};
 
 use super::Result;
@@ -13,9 +13,6 @@ use super::profile::Resolver;
 /// Longest warning, in characters, as the API's documentation asks (kubernetes/api admission/v1 types.go,
 /// `warnings`): the API server may cut a longer one.
 const MAX_WARNING: usize = 120;
-
-/// Longest DNS label, which names of Namespaces and Services are.
-const MAX_DNS_LABEL: usize = 63;
 
 impl Resolver<'_> {
     /// Refuses any text but one.
@@ -141,16 +138,6 @@ impl Resolver<'_> {
         self.refuse_if(!fits, at, problem)?;
         Ok(text)
     }
-}
-
-/// RFC 1123, lower case (`IsDNS1123Label` in kubernetes/apimachinery pkg/util/validation): what the API server
-/// accepts as the name of a Namespace. A Service's may be narrower, and a wrong one is then not found.
-fn is_dns_label(text: &str, longest: usize) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=longest).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 /// The name of a label or annotation: `prefix/name` or `name` (`IsQualifiedName` in kubernetes/apimachinery

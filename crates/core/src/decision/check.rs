@@ -43,6 +43,7 @@ pub fn decide<'a>(
 fn reason(flaw: &Flaw<'_>) -> Reason {
     match flaw {
         Flaw::InitMissing(_) => Reason::InitMissing,
+        Flaw::Image(..) => Reason::SidecarImage,
         Flaw::Placeholder(..) => Reason::SidecarPlaceholder,
         Flaw::NotRestartable(_) => Reason::SidecarNotRestartable,
         Flaw::Missing(_) => Reason::SidecarMissing,

@@ -26,8 +26,8 @@ pub(super) struct Findings<'r, 'a> {
 }
 
 impl<'r, 'a> Findings<'r, 'a> {
-    /// Begins with the rules' own warnings, and with values that an injector does not know. These
-    /// are a firm refusal, whatever the pod holds: the injector would pass the pod by, so that it
+    /// Begins with the rules' own warnings, with opt-outs that are forbidden, and with values that an
+    /// injector does not know. These are a firm refusal, whatever the pod holds: the injector would pass the pod by, so that it
     /// could never be admitted (case 25).
     pub(super) fn new(pod: &'r PodView<'r>, requirement: &'r Requirement<'a>) -> Self {
         let warnings = requirement.warnings.iter().filter_map(message::warning);
@@ -39,10 +39,18 @@ impl<'r, 'a> Findings<'r, 'a> {
             warned: None,
             warnings: warnings.collect(),
         };
-        let invalid = requirement.matches.iter().filter(|one| one.is_invalid());
-        for matched in invalid {
-            let message = refusal::invalid(pod, requirement.namespace, matched);
-            found.add(matched, Verdict::Deny, Reason::InvalidValue, message);
+        for matched in &requirement.matches {
+            let namespace = requirement.namespace;
+            let (reason, message) = if matched.is_forbidden() {
+                let message = refusal::opts_out(pod, namespace, matched);
+                (Reason::OptOutForbidden, message)
+            } else if matched.is_invalid() {
+                let message = refusal::invalid(pod, namespace, matched);
+                (Reason::InvalidValue, message)
+            } else {
+                continue;
+            };
+            found.add(matched, Verdict::Deny, reason, message);
         }
         found
     }
@@ -80,7 +88,7 @@ impl<'r, 'a> Findings<'r, 'a> {
     ) {
         let name = matched.name();
         if matched.mode() == Mode::Warn {
-            let warning = message::would_refuse(matched, &message);
+            let warning = message::would_refuse(matched.injector, &message);
             self.warnings.push(message::bounded(warning));
             self.warned.get_or_insert((reason, name));
             return;

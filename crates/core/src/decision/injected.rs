@@ -12,6 +12,8 @@ pub enum Flaw<'p> {
     /// The sidecar is there (if the set wants one); these init containers are not. Of several
     /// sets that lack only these, all are named.
     InitMissing(Vec<&'p str>),
+    /// The sidecar's image does not begin as the set wants: container, image, set.
+    Image(String, String, &'p InjectedSet),
     /// The sidecar's image is a placeholder: container, image.
     Placeholder(String, &'p str),
     /// The sidecar is an init container that ends: its name.
@@ -25,9 +27,10 @@ impl Flaw<'_> {
     fn distance(&self) -> u8 {
         match self {
             Self::InitMissing(_) => 0,
-            Self::Placeholder(..) => 1,
-            Self::NotRestartable(_) => 2,
-            Self::Missing(_) => 3,
+            Self::Image(..) => 1,
+            Self::Placeholder(..) => 2,
+            Self::NotRestartable(_) => 3,
+            Self::Missing(_) => 4,
         }
     }
 }
@@ -38,10 +41,8 @@ pub(crate) fn applicable<'p>(
     profile: &'p Profile,
     values: &KeyValues<'_>,
 ) -> impl Iterator<Item = &'p InjectedSet> {
-    let applies = move |set: &&InjectedSet| {
-        profile.is_on(set.option.as_deref()) && set.when.iter().all(|term| term.holds(values))
-    };
-    profile.injected.iter().filter(applies)
+    let applies = move |set: &&InjectedSet| set.when.iter().all(|term| term.holds(values));
+    profile.sets().filter(applies)
 }
 
 /// What is wrong with a pod; `None` if it holds all of one set.
@@ -95,14 +96,21 @@ fn sidecar_flaw<'p>(set: &'p InjectedSet, pod: &PodView<'_>) -> Option<Flaw<'p>>
     let mut native = pod.init_containers().iter().filter(is_meant);
     let running = plain.chain(native.clone().filter(|one| one.restarts_always()));
     // One container with a real image suffices; a placeholder is none (case 37).
-    let mut held = None;
+    let (mut foreign, mut held) = (None, None);
     for container in running {
         let mut placeholders = set.not_image.iter();
-        let image = placeholders.find(|image| **image == *container.image)?;
-        held = Some(Flaw::Placeholder(container.name.to_string(), image));
+        let (name, image) = (container.name.to_string(), &*container.image);
+        match placeholders.find(|placeholder| **placeholder == *image) {
+            Some(image) => held = Some(Flaw::Placeholder(name, image)),
+            None if set.allows(image) => return None,
+            None => foreign = Some(Flaw::Image(name, image.to_owned(), set)),
+        }
     }
     let ends = || Some(Flaw::NotRestartable(native.next()?.name.to_string()));
-    held.or_else(ends).or(Some(Flaw::Missing(Some(set))))
+    foreign
+        .or(held)
+        .or_else(ends)
+        .or(Some(Flaw::Missing(Some(set))))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ fn judge(injectors: &Injectors, namespace: &NamespaceView, pod: &PodView<'_>) ->
         Some(Flaw::InitMissing(names)) => format!("init {}", names.join("|")),
         Some(Flaw::Placeholder(name, image)) => format!("placeholder {name} {image}"),
         Some(Flaw::NotRestartable(name)) => format!("ends {name}"),
+        Some(Flaw::Image(container, image, _)) => format!("image {container} {image}"),
         Some(Flaw::Missing(set)) => format!("missing {}", set.is_some()),
     }
 }

@@ -12,6 +12,7 @@ pub mod gate;
 pub mod injected;
 pub mod mark;
 pub mod reason;
+pub mod replaced;
 pub mod requirement;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -70,12 +70,16 @@ reasons! {
     DeadlineExceeded = "deadline_exceeded",
     /// A value that the injector does not know (case 25).
     InvalidValue = "invalid_value",
+    /// The pod opts out where the profile forbids it.
+    OptOutForbidden = "opt_out_forbidden",
     /// The final pod lacks the sidecar (case 2).
     SidecarMissing = "sidecar_missing",
     /// The sidecar is an init container that ends (case 36).
     SidecarNotRestartable = "sidecar_not_restartable",
     /// The sidecar is still a placeholder (case 37).
     SidecarPlaceholder = "sidecar_placeholder",
+    /// The sidecar's image does not begin as the profile wants.
+    SidecarImage = "sidecar_image",
     /// The sidecar is there, its init container is not.
     InitMissing = "init_missing",
     /// The object of the review is not a pod (case 8).

@@ -13,8 +13,8 @@ use crate::view::pod::PodView;
 pub struct Requirement<'a> {
     /// The pod's namespace.
     pub namespace: &'a str,
-    /// Injectors that are required, or whose keys hold values they do not know; in the order of
-    /// the configuration.
+    /// Injectors that are required, whose keys hold values they do not know, or of which the pod may not opt
+    /// out; in the order of the configuration.
     pub matches: Vec<RuleMatch<'a>>,
     /// Rules that decided and have a warning, whatever they decided.
     pub warnings: Vec<RuleMatch<'a>>,
@@ -53,6 +53,11 @@ impl<'a> RuleMatch<'a> {
         }
     }
 
+    /// True if the pod spares itself where it may not.
+    pub fn is_forbidden(&self) -> bool {
+        self.rule.then == Outcome::OptOut
+    }
+
     /// True if the rule found a value that the injector does not know.
     pub fn is_invalid(&self) -> bool {
         self.rule.then == Outcome::Invalid
@@ -67,7 +72,8 @@ impl<'a> RuleMatch<'a> {
 impl<'a> Requirement<'a> {
     /// The injectors that are required, by values that they know.
     pub(super) fn valid(&self) -> impl Iterator<Item = &RuleMatch<'a>> {
-        self.matches.iter().filter(|matched| !matched.is_invalid())
+        let valid = |one: &&RuleMatch<'a>| one.rule.then == Outcome::Required;
+        self.matches.iter().filter(valid)
     }
 
     /// Lets pods pass without the injectors for which enforcement is suspended (case 96). Their rules still
@@ -162,16 +168,16 @@ fn decide<'a>(injector: &'a Injector, values: KeyValues<'a>, is_own: bool) -> Op
         namespace: &NO_NAMESPACE_VALUES,
         ..values
     };
-    let asked = injector.first_match(&of_pod)?;
+    let asked = injector.first_match_at_home(&of_pod)?;
     if asked.then == Outcome::NotRequired {
         return Some(asked);
     }
-    let of_both = injector.first_match(&values);
+    let of_both = injector.first_match_at_home(&values);
     match of_both.map(|rule| rule.then) {
         Some(Outcome::NotRequired) => of_both,
         _ if !asked.is_asked_by_pod() => None,
         Some(Outcome::Required) if asked.then == Outcome::Required => of_both,
-        Some(Outcome::Required | Outcome::Invalid) | None => Some(asked),
+        Some(Outcome::Required | Outcome::Invalid | Outcome::OptOut) | None => Some(asked),
     }
 }
 

@@ -71,6 +71,7 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
             .zip(rules)
             .map(|(number, (when, option, instance))| Rule {
                 number,
+                position: number,
                 option: option.map(str::to_owned),
                 when: when.into_iter().map(term).collect(),
                 then: Outcome::Required,

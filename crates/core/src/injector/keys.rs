@@ -89,7 +89,9 @@ impl Keys {
         let labels = labels.into_iter().filter_map(keep(Place::NamespaceLabel));
         let annotations = annotations.into_iter();
         let annotations = annotations.filter_map(keep(Place::NamespaceAnnotation));
-        NamespaceValues(labels.chain(annotations).collect())
+        let mut values: Vec<_> = labels.chain(annotations).collect();
+        values.shrink_to_fit();
+        NamespaceValues(values)
     }
 
     /// Numbers of the injectors one of whose keys has a value; a number may come more than once.

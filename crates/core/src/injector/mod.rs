@@ -15,7 +15,7 @@ pub mod values;
 
 use self::keys::Keys;
 use self::profile::{Mode, Profile};
-use self::rule::Rule;
+use self::rule::{Outcome, Rule};
 use self::values::{KeyValues, NO_NAMESPACE_VALUES};
 
 /// A preset: its name and its file.
@@ -70,7 +70,7 @@ impl Injector {
             pod: &keys.pod_values(),
             namespace: &NO_NAMESPACE_VALUES,
         };
-        injector.idle = injector.first_match(&nothing).map(|rule| rule.number - 1);
+        injector.idle = injector.first_match(&nothing).map(|rule| rule.position - 1);
         injector
     }
 
@@ -83,6 +83,12 @@ impl Injector {
     /// The rule that decides for these values, `None` if none does: the injector is not required.
     pub(crate) fn first_match(&self, values: &KeyValues<'_>) -> Option<&Rule> {
         self.active_rules().find(|rule| rule.matches(values))
+    }
+
+    /// The same in the injector's own namespace, where nothing requires it of pods that say nothing.
+    pub(crate) fn first_match_at_home(&self, values: &KeyValues<'_>) -> Option<&Rule> {
+        let mut rules = self.active_rules();
+        rules.find(|rule| rule.then != Outcome::OptOut && rule.matches(values))
     }
 
     /// The rule that decides for a pod that has none of the keys.
@@ -149,6 +155,12 @@ impl Injectors {
     /// The keys that their rules read.
     pub fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// Whether a profile limits the images of sidecars, so that updates of pods are looked at.
+    pub fn limit_images(&self) -> bool {
+        let mut all = self.iter().filter(|one| one.is_looked_at());
+        all.any(|one| !one.profile.image_limits().is_empty())
     }
 
     /// Whether meshgate never looks at pods of the namespace.

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::rule::{Key, Rule, Term};
+use crate::list::distinct;
 
 /// Stands for the instance in the names of [`Instances`]' fallback.
 pub(crate) const INSTANCE: &str = "{instance}";
@@ -66,6 +67,17 @@ pub enum Mode {
     Warn,
     /// The injector is not looked at.
     Disabled,
+}
+
+/// Whether pods may opt out by labels and annotations of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OptOut {
+    /// They may.
+    #[default]
+    Allow,
+    /// Such a pod is refused where its namespace requires the injector of pods that say nothing.
+    Forbid,
 }
 
 /// How it is known that an injector can be called.
@@ -167,8 +179,24 @@ pub struct InjectedSet {
     pub sidecar: Option<ContainerName>,
     /// Images of it that are only placeholders.
     pub not_image: Vec<String>,
+    /// How its image may begin; any image will do if this is empty.
+    pub images: Vec<String>,
     /// Init containers, all of them.
     pub init: Vec<String>,
+}
+
+impl InjectedSet {
+    /// Whether the sidecar may run this image.
+    pub(crate) fn allows(&self, image: &str) -> bool {
+        self.images.is_empty() || begins_with_one(image, &self.images)
+    }
+}
+
+/// Whether a text begins with one of these.
+pub(crate) fn begins_with_one<T: AsRef<str>>(text: &str, prefixes: &[T]) -> bool {
+    prefixes
+        .iter()
+        .any(|prefix| text.starts_with(prefix.as_ref()))
 }
 
 /// A container by name or by how its name begins. Only names count: an image or a word in the name would take
@@ -239,6 +267,29 @@ impl Profile {
     /// Whether an option is on, or none is named. Rules and sets name only options that exist.
     pub(crate) fn is_on(&self, option: Option<&str>) -> bool {
         option.is_none_or(|name| self.options.get(name).copied().unwrap_or(false))
+    }
+
+    /// The sets that can count.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &InjectedSet> {
+        let sets = self.injected.iter();
+        sets.filter(|set| self.is_on(set.option.as_deref()))
+    }
+
+    /// The sidecars whose images are limited, each with all beginnings that some set allows.
+    pub(crate) fn image_limits(&self) -> Vec<(&ContainerName, Vec<&str>)> {
+        let mut limits: Vec<(&ContainerName, Vec<&str>)> = Vec::new();
+        for set in self.sets().filter(|set| !set.images.is_empty()) {
+            let Some(name) = &set.sidecar else { continue };
+            let images = set.images.iter().map(String::as_str);
+            match limits.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => known.extend(images),
+                None => limits.push((name, images.collect())),
+            }
+        }
+        for (_, images) in &mut limits {
+            *images = distinct(images.drain(..));
+        }
+        limits
     }
 
     /// All values of a key that the rules name, each once, less the empty one: a refusal of a value

@@ -9,6 +9,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::coverage;
 use super::values::{KeyValues, Slot};
 use crate::text::shown;
 
@@ -83,6 +84,10 @@ impl fmt::Display for Key {
 /// One test of a value, with Kubernetes' meaning of an absent key (labels.Requirement in
 /// kubernetes/kubernetes, staging/src/k8s.io/apimachinery/pkg/labels/selector.go). One form for `in`, `notIn`
 /// and `exists`, so that tests can be negated and joined.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of a term, each with or without the others"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Test {
     /// Whether an absent key passes.
@@ -204,6 +209,11 @@ pub enum Outcome {
     // Linkerd skips such pods in silence (linkerd/linkerd2 pkg/inject/report.go, case 25).
     /// The value has no meaning to the injector: the pod is refused, waiting does not help.
     Invalid,
+    /// The pod spares itself where the profile forbids that, and its namespace requires the injector. No
+    /// profile writes it: [`forbidding`] does.
+    #[serde(skip_deserializing)]
+    #[schemars(skip)]
+    OptOut,
 }
 
 /// One rule of a profile.
@@ -212,6 +222,8 @@ pub struct Rule {
     /// Counted from 1 in the profile; rules that are switched off count too, so that a number in a
     /// message is that of the file.
     pub number: usize,
+    /// Counted from 1 in the list that is tried, in which an opt-out that is forbidden stands several times.
+    pub(crate) position: usize,
     /// The rule counts only while this option of the profile is on.
     pub option: Option<String>,
     /// Terms that must all hold. Empty only behind an option.
@@ -238,6 +250,19 @@ impl Rule {
             .any(|term| term.key.place.is_on_pod() && term.test.is_positive())
     }
 
+    /// Whether it spares a pod for what stands on the pod itself, or does not.
+    fn spares_pod(&self) -> bool {
+        let mut terms = self.when.iter();
+        self.then == Outcome::NotRequired && terms.any(|term| term.key.place.is_on_pod())
+    }
+
+    /// Its terms on the namespace, if it decides on pods that say nothing, whoever they are.
+    fn of_silent_pods(&self) -> Option<impl Iterator<Item = &Term>> {
+        let mut on_pod = self.when.iter().filter(|term| term.key.place.is_on_pod());
+        let fits = !self.spares_pod() && on_pod.all(|term| term.test.absent);
+        fits.then(|| self.when.iter().filter(|term| !term.key.place.is_on_pod()))
+    }
+
     /// The copy of the injector that is meant, if the profile has copies (case 31). The parser has made sure
     /// that the key is there whenever the rule matches.
     pub fn instance<'a>(&'a self, values: &KeyValues<'a>) -> Option<&'a str> {
@@ -261,4 +286,40 @@ impl Rule {
             .unwrap_or_default();
         Some(Cow::Owned(text.replace("{value}", &shown(value))))
     }
+}
+
+/// Rules where no pod may spare itself. Before each rule that spares a pod for what the pod says stand those by
+/// which its namespace decides on pods that say nothing, with the terms of both: where one needs the
+/// injector, the pod is refused.
+pub(crate) fn forbidding(rules: &[Rule], is_on: impl Fn(&Rule) -> bool) -> Vec<Rule> {
+    let mut all: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let before = rules
+            .iter()
+            .filter(|silent| rule.spares_pod() && is_on(silent));
+        let before = before.filter_map(|silent| {
+            let when: Vec<Term> = silent
+                .of_silent_pods()?
+                .chain(&rule.when)
+                .cloned()
+                .collect();
+            let then = match silent.then {
+                Outcome::NotRequired => Outcome::NotRequired,
+                Outcome::Required | Outcome::Invalid | Outcome::OptOut => Outcome::OptOut,
+            };
+            let can_hold = coverage::contradiction(&when).is_none();
+            can_hold.then(|| Rule {
+                when,
+                then,
+                ..rule.clone()
+            })
+        });
+        let mut before: Vec<Rule> = before.collect();
+        // Behind the last that refuses, the rule itself says the same.
+        let refuses = |one: &Rule| one.then == Outcome::OptOut;
+        before.truncate(before.iter().rposition(refuses).map_or(0, |last| last + 1));
+        all.extend(before);
+        all.push(rule.clone());
+    }
+    all
 }

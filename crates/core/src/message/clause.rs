@@ -4,7 +4,7 @@
 //! Where a clause holds a value of the pod, it is the text before and behind that value.
 
 use crate::injector::profile::{InjectedSet, Profile};
-use crate::injector::rule::{Key, Rule, Term};
+use crate::injector::rule::{Key, Outcome, Rule, Term};
 
 /// No set of the profile counts for the pod.
 pub(super) const NO_SET: &str = "its configuration names no container for such a pod";
@@ -19,7 +19,10 @@ pub(super) const NOT_RESTARTABLE: &str = " is an init container without restartP
 /// could look up.
 pub(super) fn reasons(rule: &Rule) -> (Vec<&Term>, bool) {
     let mut terms: Vec<&Term> = Vec::new();
-    for term in rule.when.iter().filter(|term| term.test.is_positive()) {
+    // Of an opt-out the pod's own: what the namespace says is no reason for it.
+    let counts = |term: &Term| rule.then != Outcome::OptOut || term.key.place.is_on_pod();
+    let there = rule.when.iter().filter(|term| term.test.is_positive());
+    for term in there.filter(|term| counts(term)) {
         if !terms.iter().any(|other| other.key == term.key) {
             terms.push(term);
         }
@@ -64,6 +67,24 @@ pub(super) fn unknown(profile: &Profile, key: &Key) -> String {
 /// The same, where no term names the value.
 pub(super) fn unknown_value(name: &str) -> String {
     format!(" has a value that {name} does not know")
+}
+
+/// Around the reason why a rule spares the pod, where the profile lets no pod spare itself.
+pub(super) fn opts_out(name: &str) -> [String; 2] {
+    let behind = "), and opting out is not allowed here: create it without that";
+    [format!(" opts out of {name} ("), behind.to_owned()]
+}
+
+/// Around the name of a container and its image, where the image is not one of the injector's.
+pub(super) const IMAGE: [&str; 2] = ["the image of container ", " is "];
+/// The same of an update.
+pub(super) const IMAGE_REPLACED: [&str; 2] = [" changes the image of container ", " to "];
+
+/// Behind the image: how it has to begin.
+pub(super) fn images<T: AsRef<str>>(name: &str, images: &[T]) -> String {
+    let images: Vec<&str> = images.iter().map(AsRef::as_ref).collect();
+    let images = images.join(" or ");
+    format!(", and the sidecar of {name} may only run images that begin with {images}")
 }
 
 /// The pod holds nothing of the set.

@@ -11,12 +11,12 @@ mod clause;
 pub(crate) mod policy;
 pub(crate) mod refusal;
 
-use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use crate::decision::injected;
 use crate::decision::requirement::RuleMatch;
 use crate::decision::verdict::Verdict;
+use crate::injector::Injector;
 use crate::injector::profile::{InjectedSet, Mode, Profile};
 use crate::readiness::Looked;
 use crate::readiness::endpoints::Tally;
@@ -106,6 +106,9 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
             }
             text
         }
+        Looked::Unread { service } => {
+            format!("the admission server has not read the endpoints of Service {service} yet")
+        }
         Looked::Probe { target, problem } => match problem {
             Some(problem) => format!("{target} does not answer ({problem})"),
             None => format!("{target} answers"),
@@ -115,21 +118,21 @@ pub fn state(profile: &Profile, looked: &Looked<'_>) -> String {
 }
 
 /// Why not all endpoints are usable, or why there is none. Empty if all are.
-fn why_not_usable(tally: Option<&Tally>, client: Option<&Client>) -> Cow<'static, str> {
+fn why_not_usable<'t>(tally: Option<&'t Tally>, client: Option<&Client>) -> &'t str {
     let Some(tally) = tally else {
-        return Cow::Borrowed(match client {
+        return match client {
             Some(Client::Url(_)) => {
                 "its webhook calls a URL, which has no endpoints: the configuration can say readiness: \
                  probe"
             }
             Some(Client::Service { .. }) | None => "the Service has no EndpointSlice",
-        });
+        };
     };
     // An injector scaled to zero has an empty slice, whatever its webhook calls.
     if tally.total() == 0 && tally.ignored_slices > 0 {
-        return Cow::Borrowed("endpoints by domain name do not count");
+        return "endpoints by domain name do not count";
     }
-    Cow::Owned(tally.others())
+    tally.others()
 }
 
 /// What a set wants, in words: `container linkerd-proxy and init container linkerd-init`.
@@ -158,9 +161,9 @@ pub(crate) fn warning(matched: &RuleMatch<'_>) -> Option<String> {
 
 /// What mode `warn` says in place of a refusal. So does break-glass, which waives the injector. Mode
 /// `warn` is the reason where both hold: it also admits the pod after the suspension.
-pub(crate) fn would_refuse(matched: &RuleMatch<'_>, message: &str) -> String {
-    let name = matched.name();
-    let why = if matched.injector.profile.mode == Mode::Warn {
+pub(crate) fn would_refuse(injector: &Injector, message: &str) -> String {
+    let name = &injector.profile.name;
+    let why = if injector.profile.mode == Mode::Warn {
         format!("{name} is in mode warn")
     } else {
         format!("break-glass suspends {name}")

@@ -36,15 +36,11 @@ pub(crate) fn variables(injector: &Injector) -> Vec<(&'static str, String)> {
 }
 
 /// If `messageExpression` fails.
-pub(crate) fn plain_missing(injector: &Injector) -> String {
+pub(crate) fn plain(injector: &Injector) -> String {
     let name = &injector.profile.name;
-    format!("the pod requires {name}, and its sidecar is not in it")
-}
-
-/// If `messageExpression` fails.
-pub(crate) fn plain_invalid(injector: &Injector) -> String {
-    let name = &injector.profile.name;
-    format!("a label or annotation has a value that {name} does not know")
+    format!(
+        "the pod requires {name} and lacks its sidecar, or has a value that {name} does not know"
+    )
 }
 
 /// `Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but the pod has no …`, for
@@ -83,6 +79,31 @@ pub(crate) fn invalid(injector: &Injector, numbers: &[usize]) -> String {
     })
 }
 
+/// `Pod shop in namespace orders opts out of linkerd (annotation linkerd.io/inject=disabled), and …`, for the
+/// rules with these numbers.
+pub(crate) fn opts_out(injector: &Injector, numbers: &[usize]) -> String {
+    let [before, behind] = clause::opts_out(&injector.profile.name).map(|part| text(&part));
+    let why = by_rule(injector, numbers, why);
+    format!("variables.pod + {before} + {why} + {behind}")
+}
+
+/// `Pod shop in namespace orders changes the image of container linkerd-proxy to …`.
+pub(crate) fn image_replaced(injector: &Injector) -> String {
+    let limits = injector.profile.image_limits().into_iter();
+    let choices = limits.map(|(name, images)| {
+        let owned: Vec<String> = images.iter().map(|&one| one.to_owned()).collect();
+        let found = cel::replaced("filter", name, &owned);
+        let [before, between] = clause::IMAGE_REPLACED.map(text);
+        let images = text(&clause::images(&injector.profile.name, &images));
+        let image = shown(&format!("{found}[0].?image.orValue('')"), false);
+        format!(
+            "{found}.size() > 0 ? variables.pod + {before} + {found}[0].name + {between} + {image} + \
+             {images} :\n"
+        )
+    });
+    format!("({}'')", choices.collect::<String>())
+}
+
 /// One text by the number of the rule that decided, joined from parts.
 fn by_rule<'r>(
     injector: &'r Injector,
@@ -90,9 +111,9 @@ fn by_rule<'r>(
     parts: impl Fn(&'r Rule) -> Vec<String>,
 ) -> String {
     let rules = injector.active_rules();
-    let rules = rules.filter(|rule| numbers.contains(&rule.number));
+    let rules = rules.filter(|rule| numbers.contains(&rule.position));
     let mut texts: Vec<_> = rules
-        .map(|rule| (rule.number, parts(rule).join(" + ")))
+        .map(|rule| (rule.position, parts(rule).join(" + ")))
         .collect();
     let Some((_, last)) = texts.pop() else {
         return text("");
@@ -189,13 +210,8 @@ fn culprit(rule: &Rule) -> Option<&Term> {
 
 /// The sets of the profile that may count.
 fn sets(profile: &Profile) -> Vec<Set<'_>> {
-    let sets = profile.injected.iter();
-    sets.filter(|set| profile.is_on(set.option.as_deref()))
-        .map(|set| Set {
-            set,
-            name: &profile.name,
-        })
-        .collect()
+    let name = profile.name.as_str();
+    profile.sets().map(|set| Set { set, name }).collect()
 }
 
 fn init_missing(sets: &[Set<'_>]) -> Option<String> {
@@ -213,6 +229,7 @@ fn problem(sets: &[Set<'_>]) -> String {
             "{names}.size() > 0 ? {before} + {names}.join(' or ') + {behind}"
         ));
     }
+    choices.extend(sets.iter().filter_map(Set::foreign_image));
     choices.extend(sets.iter().filter_map(Set::placeholder));
     choices.extend(sets.iter().filter_map(Set::not_restartable));
     let (always, sometimes): (Vec<&Set<'_>>, Vec<_>) = sets.iter().partition(|one| one.is_always());
@@ -239,16 +256,26 @@ impl Set<'_> {
         self.set.when.is_empty()
     }
 
-    /// A container by the name of the sidecar runs, with an image that is none of these.
-    fn runs(&self, not_image: &[String]) -> Option<Expr> {
+    /// A container by the name of the sidecar runs, with an image that is none of these and begins with one
+    /// of those.
+    fn runs(&self, not_image: &[String], images: &[String]) -> Option<Expr> {
         let name = self.set.sidecar.as_ref()?;
-        Some(Expr::sidecar(name, not_image))
+        Some(Expr::sidecar(name, not_image, images))
+    }
+
+    /// The last container that has the name of the sidecar and may run, and for which this holds.
+    fn last(&self, condition: &str) -> Option<String> {
+        let running = self.meant(
+            "(variables.containers + variables.nativeSidecars)",
+            condition,
+        )?;
+        Some(format!("{running}[{running}.size() - 1]"))
     }
 
     /// Those of these containers that have the name of the sidecar.
-    fn meant(&self, containers: &str) -> Option<String> {
+    fn meant(&self, containers: &str, condition: &str) -> Option<String> {
         let is_meant = cel::is_named(self.set.sidecar.as_ref()?);
-        Some(format!("{containers}.filter(c, {is_meant})"))
+        Some(format!("{containers}.filter(c, {is_meant}{condition})"))
     }
 
     /// The name of the sidecar, or of this container where the profile has only how it begins.
@@ -267,7 +294,7 @@ impl Set<'_> {
 
     /// The names of the init containers that are missing, where the sidecar is there.
     fn init_missing(&self) -> Option<String> {
-        let runs = self.runs(&self.set.not_image)?;
+        let runs = self.runs(&self.set.not_image, &self.set.images)?;
         if self.set.init.is_empty() {
             return None;
         }
@@ -277,10 +304,35 @@ impl Set<'_> {
         Some(format!("({} ? {missing} : [])", self.counts_and(runs)))
     }
 
+    fn foreign_image(&self) -> Option<String> {
+        let InjectedSet {
+            not_image, images, ..
+        } = self.set;
+        if images.is_empty() {
+            return None;
+        }
+        let no_placeholder = format!(" && !(c.?image.orValue('') in {})", cel::texts(not_image));
+        let last = self.last(if not_image.is_empty() {
+            ""
+        } else {
+            &no_placeholder
+        })?;
+        let [before, between] = clause::IMAGE.map(text);
+        let (name, image) = (
+            self.sidecar(&last),
+            shown(&format!("{last}.?image.orValue('')"), false),
+        );
+        let behind = text(&clause::images(self.name, images));
+        let filled = self.runs(not_image, &[])?;
+        let is_foreign = self.counts_and(Expr::all([filled, self.runs(not_image, images)?.not()]));
+        Some(format!(
+            "{is_foreign} ? {before} + {name} + {between} + {image} + {behind}"
+        ))
+    }
+
     fn placeholder(&self) -> Option<String> {
-        let filled = self.runs(&self.set.not_image)?;
-        let running = self.meant("(variables.containers + variables.nativeSidecars)")?;
-        let last = format!("{running}[{running}.size() - 1]");
+        let filled = self.runs(&self.set.not_image, &[])?;
+        let last = self.last("")?;
         let image = match self.set.not_image.as_slice() {
             [] => return None,
             [only] => text(only),
@@ -289,16 +341,16 @@ impl Set<'_> {
         let [before, between, behind] = clause::placeholder(self.name).map(|part| text(&part));
         let name = self.sidecar(&last);
         let then = format!("{before} + {name} + {between} + {image} + {behind}");
-        let is_unfilled = self.counts_and(Expr::all([self.runs(&[])?, filled.not()]));
+        let is_unfilled = self.counts_and(Expr::all([self.runs(&[], &[])?, filled.not()]));
         Some(format!("{is_unfilled} ? {then}"))
     }
 
     fn not_restartable(&self) -> Option<String> {
-        let found = self.meant("variables.initContainers")?;
+        let found = self.meant("variables.initContainers", "")?;
         let name = self.sidecar(&format!("{found}[0]"));
         let is_there = format!("{found}.size() > 0");
         let then = format!("{name} + {}", text(clause::NOT_RESTARTABLE));
-        let does_not_run = self.counts_and(self.runs(&[])?.not());
+        let does_not_run = self.counts_and(self.runs(&[], &[])?.not());
         Some(format!("{does_not_run} && {is_there} ? {then}"))
     }
 

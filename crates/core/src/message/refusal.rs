@@ -8,9 +8,9 @@ use crate::injector::profile::Profile;
 use crate::injector::rule::Term;
 use crate::readiness::{Looked, Readiness};
 use crate::text::shown;
-use crate::view::pod::PodView;
+use crate::view::pod::{Container, PodView};
 
-use super::{clause, later, push, requires, state, subject};
+use super::{clause, later, push, reason, requires, state, subject};
 
 /// Said of pods that look like Windows pods and are not exempt for it (case 34).
 fn windows_note(pod: &PodView<'_>) -> &'static str {
@@ -40,6 +40,7 @@ pub(crate) fn not_usable(
             };
             (once, service.namespace.as_str())
         }
+        Looked::Unread { service } => ("once it has", service.namespace.as_str()),
         Looked::Probe { .. } | Looked::Assumed => {
             ("once it answers", profile.service.namespace.as_str())
         }
@@ -101,6 +102,27 @@ pub(crate) fn invalid(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_
     format!("{who} has {}{value}{unknown}", clause::key(&term.key))
 }
 
+/// A pod that spares itself, where the profile forbids that.
+pub(crate) fn opts_out(pod: &PodView<'_>, namespace: &str, matched: &RuleMatch<'_>) -> String {
+    let [before, behind] = clause::opts_out(matched.name());
+    let (who, why) = (subject(pod, namespace), reason(matched, false));
+    format!("{who}{before}{why}{behind}")
+}
+
+/// An update gives a sidecar an image that it may not have; with how that has to begin.
+pub(crate) fn image_replaced(
+    pod: &PodView<'_>,
+    namespace: &str,
+    profile: &Profile,
+    (container, images): (&Container<'_>, &[&str]),
+) -> String {
+    let [before, between] = clause::IMAGE_REPLACED;
+    let (name, image) = (shown(&container.name), shown(&container.image));
+    let who = subject(pod, namespace);
+    let images = clause::images(&profile.name, images);
+    format!("{who}{before}{name}{between}{image}{images}")
+}
+
 /// The term whose value is the unknown one: what is there and in none of the known values, else
 /// the last whose key is there.
 fn culprit<'a>(matched: &RuleMatch<'a>) -> Option<&'a Term> {
@@ -125,6 +147,12 @@ pub(crate) fn not_injected(
         Flaw::InitMissing(names) => {
             let [before, behind] = clause::INIT_MISSING;
             format!("{before}{}{behind}", names.join(" or "))
+        }
+        Flaw::Image(container, image, set) => {
+            let [before, between] = clause::IMAGE;
+            let (container, image) = (shown(container), shown(image));
+            let images = clause::images(name, &set.images);
+            format!("{before}{container}{between}{image}{images}")
         }
         Flaw::Placeholder(container, image) => {
             let [before, between, behind] = clause::placeholder(name);

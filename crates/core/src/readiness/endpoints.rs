@@ -139,6 +139,8 @@ pub struct Tally {
     pub endpoints: Vec<Counted>,
     /// Slices that do not count, of address type FQDN.
     pub ignored_slices: usize,
+    usable: usize,
+    others: String,
 }
 
 /// One endpoint of a tally.
@@ -150,11 +152,11 @@ pub struct Counted {
     pub state: EndpointState,
 }
 
+// Every review asks for these: they are worked out once per change, as there may be many endpoints.
 impl Tally {
     /// How many are usable.
     pub fn usable(&self) -> usize {
-        let is_usable = |one: &&Counted| one.state == EndpointState::Usable;
-        self.endpoints.iter().filter(is_usable).count()
+        self.usable
     }
 
     /// How many there are.
@@ -163,33 +165,37 @@ impl Tally {
     }
 
     /// Why the others are not usable: `1 not ready, 2 on lost nodes a, b`. Empty if all are.
-    pub fn others(&self) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        let mut lost: Vec<&str> = Vec::new();
-        for one in &self.endpoints {
-            match &one.state {
-                EndpointState::Usable => {}
-                EndpointState::NodeLost(node) => lost.push(node),
-                state @ (EndpointState::NotReady
-                | EndpointState::NotServing
-                | EndpointState::Terminating) => *counts.entry(state.to_string()).or_default() += 1,
-            }
-        }
-        let counts = counts.iter();
-        let mut parts: Vec<String> = counts
-            .map(|(state, count)| format!("{count} {state}"))
-            .collect();
-        if !lost.is_empty() {
-            let count = lost.len();
-            lost.sort_unstable();
-            lost.dedup();
-            let noun = if lost.len() == 1 { "node" } else { "nodes" };
-            let names = lost.iter().take(3).copied().collect::<Vec<_>>().join(", ");
-            let more = if lost.len() > 3 { ", …" } else { "" };
-            parts.push(format!("{count} on lost {noun} {names}{more}"));
-        }
-        parts.join(", ")
+    pub fn others(&self) -> &str {
+        &self.others
     }
+}
+
+fn others(endpoints: &[Counted]) -> String {
+    let mut counts: BTreeMap<&EndpointState, usize> = BTreeMap::new();
+    let mut lost: Vec<&str> = Vec::new();
+    for one in endpoints {
+        match &one.state {
+            EndpointState::Usable => {}
+            EndpointState::NodeLost(node) => lost.push(node),
+            state @ (EndpointState::NotReady
+            | EndpointState::NotServing
+            | EndpointState::Terminating) => *counts.entry(state).or_default() += 1,
+        }
+    }
+    let counts = counts.iter();
+    let mut parts: Vec<String> = counts
+        .map(|(state, count)| format!("{count} {state}"))
+        .collect();
+    if !lost.is_empty() {
+        let count = lost.len();
+        lost.sort_unstable();
+        lost.dedup();
+        let noun = if lost.len() == 1 { "node" } else { "nodes" };
+        let names = lost.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let more = if lost.len() > 3 { ", …" } else { "" };
+        parts.push(format!("{count} on lost {noun} {names}{more}"));
+    }
+    parts.join(", ")
 }
 
 /// Counts the endpoints of a Service: the union of its slices, each endpoint once.
@@ -203,57 +209,73 @@ pub fn tally<'s>(slices: impl IntoIterator<Item = &'s Slice>, nodes: &Nodes) -> 
             tally.ignored_slices += 1;
         }
     }
-    let groups = group(&entries);
-    let mut best: BTreeMap<usize, Counted> = BTreeMap::new();
-    for (entry, group) in entries.iter().zip(groups) {
+    let mut groups = group(&entries);
+    let mut best: Vec<Option<Counted>> = vec![None; entries.len()];
+    for (index, entry) in entries.iter().enumerate() {
         let target = entry.target.as_ref();
-        let name = target
-            .or_else(|| entry.addresses.iter().min())
-            .cloned()
-            .unwrap_or_default();
-        let found = Counted {
-            name,
-            state: entry.state(nodes),
-        };
-        best.entry(group)
-            .and_modify(|counted| {
+        let name = target.or_else(|| entry.addresses.iter().min());
+        let name = name.cloned().unwrap_or_default();
+        let state = entry.state(nodes);
+        match &mut best[groups.root(index)] {
+            none @ None => *none = Some(Counted { name, state }),
+            Some(counted) => {
                 // A pod's name says more than an address.
-                let shorter =
-                    (target.is_none(), &found.name) < (!counted.name.contains('/'), &counted.name);
-                if shorter {
-                    counted.name = found.name.clone();
+                if (target.is_none(), &name) < (!counted.name.contains('/'), &counted.name) {
+                    counted.name = name;
                 }
-                if found.state < counted.state {
-                    counted.state = found.state.clone();
+                if state < counted.state {
+                    counted.state = state;
                 }
-            })
-            .or_insert(found);
+            }
+        }
     }
-    tally.endpoints = best.into_values().collect();
+    tally.endpoints = best.into_iter().flatten().collect();
     tally.endpoints.sort_unstable();
+    let usable = |one: &&Counted| one.state == EndpointState::Usable;
+    tally.usable = tally.endpoints.iter().filter(usable).count();
+    tally.others = others(&tally.endpoints);
     tally
 }
 
-/// Numbers the entries so that those with a common address or pod have the same number.
-fn group(entries: &[&Endpoint]) -> Vec<usize> {
-    fn root(parents: &[usize], mut of: usize) -> usize {
-        while let Some(parent) = parents.get(of).copied().filter(|parent| *parent != of) {
-            of = parent;
-        }
-        of
-    }
-    let mut parents: Vec<usize> = (0..entries.len()).collect();
+/// Brings those with a common address or pod together.
+fn group(entries: &[&Endpoint]) -> Groups {
+    let mut groups = Groups {
+        parents: (0..entries.len()).collect(),
+        sizes: vec![1; entries.len()],
+    };
     let mut first_with: HashMap<(bool, &str), usize> = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
         for identity in entry.identities() {
             let other = *first_with.entry(identity).or_insert(index);
-            let (a, b) = (root(&parents, index), root(&parents, other));
-            if let Some(parent) = parents.get_mut(a.max(b)) {
-                *parent = a.min(b);
-            }
+            groups.join(index, other);
         }
     }
-    (0..entries.len())
-        .map(|index| root(&parents, index))
-        .collect()
+    groups
+}
+
+/// Disjoint sets, by size and with path halving: whatever the order, a step takes next to constant time.
+struct Groups {
+    parents: Vec<usize>,
+    sizes: Vec<usize>,
+}
+
+impl Groups {
+    /// The number of a group, by one of its members.
+    fn root(&mut self, mut of: usize) -> usize {
+        while self.parents[of] != of {
+            self.parents[of] = self.parents[self.parents[of]];
+            of = self.parents[of];
+        }
+        of
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a != b {
+            let is_less = self.sizes[a] < self.sizes[b];
+            let (small, large) = if is_less { (a, b) } else { (b, a) };
+            self.parents[small] = large;
+            self.sizes[large] += self.sizes[small];
+        }
+    }
 }

@@ -39,6 +39,11 @@ pub enum Looked<'a> {
         /// How a webhook entry calls it; `None` where no webhook configuration is known.
         client: Option<&'a Client>,
     },
+    /// Nothing yet: a Service that was named a moment ago, whose endpoints this replica has still to read.
+    Unread {
+        /// Whose slices will be counted.
+        service: Cow<'a, ServiceName>,
+    },
     /// A connection.
     Probe {
         /// `host:port`.

@@ -94,6 +94,8 @@ impl<'r> Rules<'r> {
     pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str], most_tried: usize) -> Self {
         let rules = || injector.active_rules();
         let requires = |rule: &Rule| rule.then != Outcome::NotRequired;
+        // Opt-outs are as good as any there.
+        let at_home = || rules().filter(|rule| rule.then != Outcome::OptOut);
         let keys = rules().flat_map(|rule| rule.when.iter().map(|term| &term.key));
         let labels = distinct(keys.filter(|key| key.place == Place::NamespaceLabel));
         let mirror = mirror::is_needed(injector).then(|| Key {
@@ -105,8 +107,8 @@ impl<'r> Rules<'r> {
             excluded,
             most_tried,
             ordinary: Chain::new(rules(), requires, false),
-            asked: Chain::new(rules(), |r| requires(r) && r.is_asked_by_pod(), false),
-            unless: Chain::new(rules(), requires, true),
+            asked: Chain::new(at_home(), |r| requires(r) && r.is_asked_by_pod(), false),
+            unless: Chain::new(at_home(), requires, true),
             samples: coverage::samples_of(rules().flat_map(|rule| &rule.when)),
             labels,
             mirror,

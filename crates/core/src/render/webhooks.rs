@@ -59,6 +59,7 @@ impl Hook {
         match &entry.name {
             Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
             Name::Several(number) => format!("{word}-{number}{warn}{ENTRIES}"),
+            Name::Image => format!("{word}-image{warn}{ENTRIES}"),
         }
     }
 }
@@ -101,6 +102,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
     let excluded = excluded(injectors, settings);
     let (entries, notes) = in_modes(injectors, &excluded);
     let pods = Pods {
+        injectors,
         entries,
         excluded,
         settings,
@@ -114,6 +116,7 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Rendered {
 
 /// What both configurations are made of.
 struct Pods<'s> {
+    injectors: &'s Injectors,
     entries: Vec<(Entry, Mode)>,
     excluded: Vec<&'s str>,
     settings: &'s Settings,
@@ -123,7 +126,10 @@ impl Pods<'_> {
     fn configuration(&self, hook: &Hook) -> Value {
         let mut webhooks = Vec::new();
         let mut asked_for = Map::new();
-        for (entry, mode) in &self.entries {
+        let modes = [Mode::Enforce, Mode::Warn].into_iter();
+        let updates = modes.filter_map(|mode| Some((self.image(hook, mode)?, mode)));
+        let updates: Vec<(Entry, Mode)> = updates.collect();
+        for (entry, mode) in self.entries.iter().chain(&updates) {
             webhooks.push(self.webhook(entry, hook, *mode));
             asked_for.insert(hook.entry_name(entry, *mode), json!(entry.injectors()));
         }
@@ -134,6 +140,26 @@ impl Pods<'_> {
         let asked_for = Value::Object(asked_for).to_string();
         object["metadata"]["annotations"] = json!({ASKED_FOR: asked_for});
         object
+    }
+
+    /// The check's entry for updates that give a sidecar an image that it may not have.
+    fn image(&self, hook: &Hook, mode: Mode) -> Option<Entry> {
+        let in_mode = self.injectors.iter().filter(|one| one.profile.mode == mode);
+        let asked_for = in_mode.filter_map(|injector| {
+            let profile = &injector.profile;
+            let replaced = Expr::replaced(profile);
+            let acts = Expr::namespace(&profile.namespaces.except).not();
+            let only = profile.namespaces.only.iter().map(Expr::namespace);
+            let is_limited = replaced != Expr::FALSE;
+            let expr = Expr::all([acts, replaced].into_iter().chain(only));
+            is_limited.then(|| (profile.name.clone(), expr))
+        });
+        let asked_for: Vec<_> = asked_for.collect();
+        (hook.word == CHECK.word && !asked_for.is_empty()).then_some(Entry {
+            name: Name::Image,
+            selector: Vec::new(),
+            asked_for,
+        })
     }
 
     fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
@@ -155,7 +181,10 @@ impl Pods<'_> {
         let mut namespaces = vec![excluded];
         namespaces.extend(entry.selector.iter().map(|term| json!(term)));
         webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
-        webhook["rules"] = object::creates("pods");
+        webhook["rules"] = match entry.name {
+            Name::Image => object::rules("", &["UPDATE"], &["pods"], "Namespaced"),
+            Name::One(_) | Name::Several(_) => object::creates("pods"),
+        };
         if let Some(policy) = hook.reinvocation {
             webhook["reinvocationPolicy"] = policy.into();
         }

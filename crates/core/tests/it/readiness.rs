@@ -360,3 +360,47 @@ fn nodes_that_are_lost() {
     let states: Vec<_> = found.endpoints.iter().map(|one| &one.state).collect();
     assert_eq!(states[0], &EndpointState::NodeLost("node-1".into()));
 }
+
+/// A chain of endpoints, each of which shares an address with the next, from the last to the first.
+fn chain(length: usize) -> Vec<Slice> {
+    let address = |number: usize| {
+        format!(
+            "10.{}.{}.{}",
+            number >> 16,
+            (number >> 8) & 255,
+            number & 255
+        )
+    };
+    let alone = (0..length).map(|number| at(&address(number)));
+    let links = (1..length).rev().map(|number| Endpoint {
+        addresses: vec![address(number).into(), address(number - 1).into()],
+        ..Endpoint::default()
+    });
+    vec![slice(alone.chain(links).collect())]
+}
+
+/// A tenant's slices may be of any form. Without short paths in the groups a chain of this length takes a
+/// thousand times as long as the same endpoints alone.
+#[test]
+fn slices_of_any_form_are_counted_in_the_time_of_ordinary_ones() {
+    const LENGTH: usize = 30_000;
+    let took = |slices: &[Slice], expected: usize| {
+        let least = (0..3).map(|_| {
+            let start = std::time::Instant::now();
+            assert_eq!(tally(slices, &Nodes::default()).total(), expected);
+            start.elapsed()
+        });
+        least.min().unwrap()
+    };
+    let alone = slice(
+        (0..2 * LENGTH)
+            .map(|number| at(&number.to_string()))
+            .collect(),
+    );
+    let ordinary = took(&[alone], 2 * LENGTH);
+    let hostile = took(&chain(LENGTH), 1);
+    assert!(
+        hostile < ordinary * 20,
+        "{hostile:?}, ordinary ones take {ordinary:?}"
+    );
+}

@@ -2,6 +2,7 @@
 //! made to show at will.
 
 mod any_faults;
+mod named;
 mod server;
 
 use std::sync::{Arc, LazyLock};
@@ -21,7 +22,8 @@ use self::server::{Reply, Server, bookmark, namespace, three};
 
 static INJECTORS: LazyLock<Arc<Injectors>> = LazyLock::new(|| {
     let head = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\n";
-    let yaml = format!("{head}injectors:\n- preset: linkerd\n");
+    // No Service of it is read: the server has Namespaces alone.
+    let yaml = format!("{head}injectors:\n- {{preset: linkerd, readiness: assumed}}\n");
     Arc::new(Injectors::from_yaml("test", yaml.as_bytes()).unwrap())
 });
 
@@ -35,7 +37,7 @@ struct Followed {
 impl Followed {
     fn new(server: Server) -> Self {
         let cluster = Arc::new(Cluster::new(Store::of_whole(Arc::clone(&INJECTORS))));
-        let feed = Feed::new(server.client(), Arc::clone(&cluster), Kind::Namespace);
+        let feed = Feed::new(&server.client(), Arc::clone(&cluster), Kind::Namespace);
         Self {
             server,
             cluster,
@@ -48,6 +50,7 @@ impl Followed {
         let feed = self.feed.take().unwrap().run(CancellationToken::new());
         tokio::select! {
             () = feed => panic!("the feed ended"),
+            () = feeds::count(&self.cluster) => panic!("the view is not settled any more"),
             () = test(&self) => {}
         }
     }

@@ -217,6 +217,28 @@ fn a_probe_that_fails() {
 }
 
 #[test]
+fn a_service_that_was_not_read_yet() {
+    let injectors = injectors("- preset: linkerd\n");
+    let orders = namespace("orders", &[], &[LINKERD], &injectors);
+    let unread = |_: &str| {
+        let service = Cow::Owned(service("mesh", "injector"));
+        Readiness::NotUsable(Looked::Unread { service })
+    };
+    assert_eq!(
+        message(
+            Hook::Gate,
+            &pod(&[], json!({})),
+            &orders,
+            &injectors,
+            unread
+        ),
+        "Namespace orders requires linkerd (annotation linkerd.io/inject=enabled) but the admission \
+         server has not read the endpoints of Service mesh/injector yet; the pod is created once it \
+         has, see kubectl -n mesh get pods"
+    );
+}
+
+#[test]
 fn what_is_not_installed_is_said_the_same_by_both() {
     let injectors = injectors("- preset: linkerd\n- preset: istio\n");
     let orders = namespace("orders", &[], &[LINKERD], &injectors);

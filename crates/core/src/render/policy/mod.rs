@@ -40,13 +40,45 @@ pub fn objects(injectors: &Injectors, settings: &Settings) -> Vec<Value> {
 
 fn spec(injector: &Injector, excluded: &[&str]) -> Value {
     let plan = Plan::new(injector, excluded);
-    json!({
+    let mut variables = variables(injector, &plan);
+    let operations: &[&str] = if plan.replaced == Expr::FALSE {
+        &["CREATE"]
+    } else {
+        &["CREATE", "UPDATE"]
+    };
+    let rules = object::rules("", operations, &["pods"], "Namespaced");
+    let concerned = json!({"name": CONCERNED, "expression": concerned(&plan)});
+    let mut spec = json!({
         "matchConstraints":
-            object::constraints(selector(injector, excluded), object::creates("pods")),
-        "matchConditions": exemptions::conditions(),
-        "variables": variables(injector, &plan),
-        "validations": validations(injector, &plan),
-    })
+            object::constraints(selector(injector, excluded), rules),
+        "validations": [validation(injector, &plan)],
+    });
+    // Match conditions cost least, and see no namespace.
+    if plan.by_pod {
+        spec["matchConditions"] = json!([concerned]);
+    } else {
+        variables.insert(0, concerned);
+    }
+    spec["variables"] = variables.into();
+    spec
+}
+
+/// Name of the match condition, or of the variable, that does not hold for most pods. The API server
+/// evaluates validations and their sentences for every pod: so what is cheap and says "no" comes first.
+const CONCERNED: &str = "concerned";
+
+/// Pods of an update are concerned only where it is to be refused.
+const IS_UPDATE: &str = "request.operation == 'UPDATE'";
+
+/// Whether a rule can need anything of the pod, which is not exempt.
+fn concerned(plan: &Plan) -> String {
+    let mut keys = Scope::Pod.operand_of_choice(&plan.concerned);
+    if plan.replaced != Expr::FALSE {
+        let replaced = Scope::Pod.operand_of_choice(&plan.replaced);
+        keys = format!("({IS_UPDATE} ? {replaced} : {keys})");
+    }
+    let all = std::iter::once(keys).chain(exemptions::expressions().map(str::to_owned));
+    all.collect::<Vec<_>>().join(" &&\n")
 }
 
 /// The namespaces in which the injector acts, by their names alone.
@@ -81,7 +113,7 @@ const VARIABLES: [(&str, &str); 7] = [
     ),
 ];
 
-fn variables(injector: &Injector, plan: &Plan) -> Value {
+fn variables(injector: &Injector, plan: &Plan) -> Vec<Value> {
     let every = VARIABLES.map(|(name, expression)| (name, expression.to_owned()));
     let mut variables = every.to_vec();
     // `rule` is the number of the rule that decides, 0 if none does.
@@ -134,31 +166,47 @@ fn numbers(list: &[usize]) -> String {
     format!("[{}]", listed(list))
 }
 
-fn validations(injector: &Injector, plan: &Plan) -> Value {
-    // The API server evaluates the sentence of every pod: it says something only where it is needed.
-    let validation = |refused: String, message: String, sentence: String| {
-        json!({
-            "expression": format!("!({refused})"),
-            "message": message,
-            "messageExpression": format!("{refused} ?\n{sentence} :\n''"),
-            "reason": "Forbidden",
-        })
-    };
-    let mut validations = Vec::new();
+fn validation(injector: &Injector, plan: &Plan) -> Value {
+    let mut refused = Vec::new();
+    if plan.replaced != Expr::FALSE {
+        refused.push((IS_UPDATE.to_owned(), message::image_replaced(injector)));
+    }
+    if !plan.opt_outs.is_empty() {
+        refused.push((
+            format!("variables.rule in {}", numbers(&plan.opt_outs)),
+            message::opts_out(injector, &plan.opt_outs),
+        ));
+    }
     if !plan.invalid.is_empty() {
-        validations.push(validation(
+        refused.push((
             format!("variables.rule in {}", numbers(&plan.invalid)),
-            message::plain_invalid(injector),
             message::invalid(injector, &plan.invalid),
         ));
     }
     if !plan.required.is_empty() {
         let required = numbers(&plan.required);
-        validations.push(validation(
+        refused.push((
             format!("variables.rule in {required} && !variables.holdsSidecar"),
-            message::plain_missing(injector),
             message::missing(injector, &plan.required),
         ));
     }
-    validations.into()
+    let any: Vec<&str> = refused.iter().map(|(when, _)| when.as_str()).collect();
+    let any = any.join(" || ");
+    let (any, else_silent) = match plan.by_pod {
+        true => (any, ""),
+        false => (
+            format!("variables.concerned && ({any})"),
+            "!variables.concerned ? '' :\n",
+        ),
+    };
+    let sentences = refused
+        .iter()
+        .map(|(when, said)| format!("{when} ?\n{said} :\n"));
+    let sentences: String = sentences.collect();
+    json!({
+        "expression": format!("!({any})"),
+        "message": message::plain(injector),
+        "messageExpression": format!("{else_silent}{sentences}''"),
+        "reason": "Forbidden",
+    })
 }

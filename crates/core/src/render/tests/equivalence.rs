@@ -8,7 +8,7 @@ use super::world::{World, worlds};
 use super::{injectors, settings};
 use crate::condition::Expr;
 use crate::condition::chain::{Chain, Choice};
-use crate::decision::{check, requirement};
+use crate::decision::{check, replaced, requirement};
 use crate::injector::coverage;
 use crate::injector::rule::{Key, Outcome, Place};
 use crate::injector::{Injector, Injectors, PRESETS};
@@ -114,8 +114,11 @@ pub(super) fn presets_in_every_setting() -> Vec<(String, Injectors)> {
                 .enumerate()
                 .map(|(n, option)| format!("{option}: {}", bits & (1 << n) != 0));
             let on: Vec<String> = on.collect();
-            let list = format!("- preset: {name}\n  options: {{{}}}\n", on.join(", "));
-            all.push((list.clone(), injectors(&list)));
+            for opt_out in ["allow", "forbid"] {
+                let on = on.join(", ");
+                let list = format!("- preset: {name}\n  options: {{{on}}}\n  optOut: {opt_out}\n");
+                all.push((list.clone(), injectors(&list)));
+            }
         }
     }
     all
@@ -186,6 +189,7 @@ fn check_policy(injectors: &Injectors, cases: u32) {
             let (json, namespace) = (world.pod(), world.view(injectors));
             let pod = PodView::read(&json, injectors.keys()).unwrap();
             let found = requirement::of(&pod, &namespace, injectors);
+            check_updates(injectors, &world);
             !check::decide(&pod, &found, |_| Readiness::Usable(Looked::Assumed))
                 .verdict
                 .allows()
@@ -213,7 +217,23 @@ fn refuses(injector: &Injector, plan: &Plan, world: &World) -> bool {
         let stands = home.asking.contains(&asked) && !home.off.contains(&rule);
         rule = if stands { asked } else { 0 };
     }
-    plan.invalid.contains(&rule) || plan.required.contains(&rule) && !world.holds(&plan.injected)
+    let is_firm = plan.invalid.contains(&rule) || plan.opt_outs.contains(&rule);
+    // A policy that takes itself for not concerned lets a bare pod in.
+    let needs = is_firm || plan.required.contains(&rule);
+    assert!(!needs || world.holds(&plan.concerned), "{world:?}");
+    is_firm || plan.required.contains(&rule) && !world.holds(&plan.injected)
+}
+
+/// Whether an update is refused: by each policy's condition, and by the decision.
+fn check_updates(injectors: &Injectors, world: &World) {
+    let (old, new) = (world.updated().pod(), world.pod());
+    let [old, new] = [&old, &new].map(|json| PodView::read(json, injectors.keys()).unwrap());
+    let decision = replaced::decide((&old, &new), &world.namespace, injectors, |_| false);
+    let is_replaced = injectors.iter().any(|one| {
+        let acts = one.profile.namespaces.contains(&world.namespace);
+        acts && world.holds(&Expr::replaced(&one.profile))
+    });
+    assert_eq!(!decision.verdict.allows(), is_replaced, "{world:?}");
 }
 
 #[test]
@@ -222,6 +242,10 @@ fn policies_refuse_what_the_check_refuses() {
         check_policy(&injectors, 500);
     }
     check_policy(&Injectors::all_presets().unwrap(), 700);
+    let limited = "- preset: linkerd\n  injected: [{sidecar: linkerd-proxy, images: [ok.example/]}]\n\
+                   - preset: consul\n  injected:\n  - {sidecar: consul-dataplane, images: [ok.example/]}\n  \
+                   - {sidecar: {prefix: consul-dataplane-}, images: [\"ok.example/proxy:\"]}\n";
+    check_policy(&injectors(limited), 2_000);
 }
 
 /// A random rule of few keys and values, so that rules meet.
@@ -268,10 +292,12 @@ pub(super) fn profiles() -> impl Strategy<Value = Injectors> {
         "  namespaces: {except: [home]}\n",
         "  namespaces: {only: [home, orders]}\n",
     ]);
-    (prop::collection::vec(rule(), 1..7), scope).prop_filter_map("dead rules", |(rules, scope)| {
+    let rules = prop::collection::vec(rule(), 1..7);
+    let opt_out = select(vec!["allow", "forbid"]);
+    (rules, scope, opt_out).prop_filter_map("dead rules", |(rules, scope, opt_out)| {
         let list = format!(
             "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: \
-             injector}}\n{scope}  rules:\n{}  injected: [{{sidecar: proxy}}]\n",
+             injector}}\n{scope}  optOut: {opt_out}\n  rules:\n{}  injected: [{{sidecar: proxy}}]\n",
             rules.concat()
         );
         let text =
@@ -315,6 +341,7 @@ proptest! {
                 (choice.expr(&samples), choice.folded())
             })
             .collect();
+        check_policy(&injectors, 20);
         for world in worlds {
             let bare = world.clone();
             let world = world.mirrored(&injectors);

@@ -22,6 +22,8 @@ pub(super) struct World {
     /// Name, image, whether it restarts always.
     pub(super) containers: Vec<(String, String)>,
     pub(super) init: Vec<(String, String, bool)>,
+    /// Of all containers the image before an update.
+    pub(super) before: String,
 }
 
 impl World {
@@ -120,16 +122,37 @@ impl World {
         expr.holds(&|key| self.value(key), &self.namespace, &has)
     }
 
+    /// The same pod before an update.
+    pub(super) fn updated(&self) -> Self {
+        let mut old = self.clone();
+        let plain = old.containers.iter_mut().map(|(_, image)| image);
+        for image in plain.chain(old.init.iter_mut().map(|(_, image, _)| image)) {
+            image.clone_from(&self.before);
+        }
+        old
+    }
+
+    fn replaces(&self, name: &ContainerName, images: &[String]) -> bool {
+        let begins = |image: &str| images.iter().any(|start| image.starts_with(start));
+        let plain = self.containers.iter().map(|(own, image)| (own, image));
+        let mut all = plain.chain(self.init.iter().map(|(own, image, _)| (own, image)));
+        begins(&self.before) && all.any(|(own, image)| is_named(name, own) && !begins(image))
+    }
+
     fn holds_container(&self, wanted: &Container) -> bool {
         match wanted {
             Container::Init(name) => self.init.iter().any(|(own, ..)| own == name),
-            Container::Sidecar { name, not_image } => {
+            Container::Replaced { name, images } => self.replaces(name, images),
+            Container::Sidecar {
+                name,
+                not_image,
+                images,
+            } => {
                 let is_it = |own: &str, image: &String| {
-                    let named = match name {
-                        ContainerName::Exact(name) => own == name,
-                        ContainerName::Prefix(start) => own.starts_with(start.as_str()),
-                    };
-                    named && !not_image.contains(image)
+                    is_named(name, own)
+                        && !not_image.contains(image)
+                        && (images.is_empty()
+                            || images.iter().any(|start| image.starts_with(start)))
                 };
                 self.containers.iter().any(|(own, image)| is_it(own, image))
                     || self
@@ -138,6 +161,13 @@ impl World {
                         .any(|(own, image, always)| *always && is_it(own, image))
             }
         }
+    }
+}
+
+fn is_named(name: &ContainerName, own: &str) -> bool {
+    match name {
+        ContainerName::Exact(name) => own == name,
+        ContainerName::Prefix(start) => own.starts_with(start.as_str()),
     }
 }
 
@@ -160,14 +190,17 @@ pub(super) fn worlds(injectors: &Injectors) -> impl Strategy<Value = World> + us
     let containers = select(containers(injectors));
     let plain = prop::collection::vec((containers.clone(), image()), 0..3);
     let init = prop::collection::vec((containers, image(), any::<bool>()), 0..3);
-    (names, keys, plain, init).prop_map(|(namespace, keys, containers, init)| World {
-        namespace,
-        keys: keys
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value?)))
-            .collect(),
-        containers,
-        init,
+    (names, keys, plain, init, image()).prop_map(|(namespace, keys, containers, init, before)| {
+        World {
+            before,
+            namespace,
+            keys: keys
+                .into_iter()
+                .filter_map(|(key, value)| Some((key, value?)))
+                .collect(),
+            containers,
+            init,
+        }
     })
 }
 
@@ -177,7 +210,13 @@ fn terms_of(injector: &Injector) -> impl Iterator<Item = &crate::injector::rule:
 }
 
 fn image() -> impl Strategy<Value = String> + Clone {
-    select(vec!["auto".to_owned(), "proxy:1".to_owned()])
+    let images = [
+        "auto",
+        "proxy:1",
+        "ok.example/proxy:1",
+        "ok.example/proxy:2",
+    ];
+    select(images.map(str::to_owned).to_vec())
 }
 
 /// Ordinary names, and all that a profile names.

@@ -113,13 +113,16 @@ pub(super) struct User {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Overlay {
     #[serde(default)]
-    operation: Option<String>,
+    pub(super) operation: Option<String>,
+    /// The object before an update.
     #[serde(default)]
-    sub_resource: Option<String>,
+    pub(super) old_object: Option<Value>,
     #[serde(default)]
-    dry_run: Option<bool>,
+    pub(super) sub_resource: Option<String>,
     #[serde(default)]
-    resource: Option<Value>,
+    pub(super) dry_run: Option<bool>,
+    #[serde(default)]
+    pub(super) resource: Option<Value>,
 }
 
 /// An answer.
@@ -282,6 +285,9 @@ impl Case {
         let overlay = &self.request;
         if let Some(operation) = &overlay.operation {
             request["operation"] = json!(operation);
+        }
+        if let Some(old) = &overlay.old_object {
+            request["oldObject"] = old.clone();
         }
         if let Some(name) = &overlay.sub_resource {
             request["subResource"] = json!(name);

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::decision::verdict::Verdict;
-use meshgate_core::decision::{Decision, check, exemption, gate, requirement};
+use meshgate_core::decision::{Decision, check, exemption, gate, replaced, requirement};
 use meshgate_core::injector::{Injectors, PRESETS};
 use meshgate_core::names::ADMITTED;
 use meshgate_core::view::namespace::NamespaceView;
@@ -61,7 +61,19 @@ fn every_case_is_decided_as_it_says() {
 }
 
 fn needs_no_server(case: &Case) -> bool {
-    case.objects.is_empty() && !case.namespace.unknown && case.request == Overlay::default()
+    let of_request = case.request == Overlay::default() || updated(case).is_some();
+    case.objects.is_empty() && !case.namespace.unknown && of_request
+}
+
+/// The object before the update, if the request is nothing but one.
+fn updated(case: &Case) -> Option<&Value> {
+    let old = case.request.old_object.as_ref()?;
+    let update = Overlay {
+        operation: Some("UPDATE".to_owned()),
+        old_object: Some(old.clone()),
+        ..Overlay::default()
+    };
+    (case.request == update).then_some(old)
 }
 
 /// The configurations of cases by their texts, each read once: most cases of a file have the same.
@@ -122,6 +134,10 @@ impl Call<'_> {
         if self.injectors.excludes(&namespace.name) {
             return look(&Decision::admit(Reason::ExcludedNamespace), None);
         }
+        let old = updated(self.case).map(Value::to_string);
+        if old.is_some() && self.hook == Hook::Gate {
+            return look(&Decision::admit(Reason::NotAPodCreate), None);
+        }
         let pod = match PodView::read(json, self.injectors.keys()) {
             Ok(pod) => pod,
             Err(error) => return look(&Decision::unreadable(&error), None),
@@ -137,6 +153,12 @@ impl Call<'_> {
         };
         if let Some(reason) = exemption::of(&pod, is_in_group) {
             return look(&Decision::admit(reason), Some(&pod));
+        }
+        if let Some(old) = &old {
+            let old = PodView::read(old, self.injectors.keys()).unwrap();
+            let pods = (&old, &pod);
+            let decision = replaced::decide(pods, &namespace.name, self.injectors, |_| false);
+            return look(&decision, Some(&pod));
         }
         let view = NamespaceView::new(
             &namespace.name,

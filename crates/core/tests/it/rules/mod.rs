@@ -44,6 +44,7 @@ fn compiled(injectors: &Injectors, world: &World) -> Said {
             Outcome::Required => "required",
             Outcome::NotRequired => "notRequired",
             Outcome::Invalid => "invalid",
+            Outcome::OptOut => "opts out",
         };
         assert_eq!(matched.is_invalid(), then == "invalid");
         assert_eq!(

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::format::{self, Case, Overlay};
-use super::{Call, Configurations, GROUPS, Hook};
+use super::{Call, Configurations, GROUPS, Hook, updated};
 
 use self::cel::Scope;
 
@@ -53,9 +53,11 @@ fn a_policy_refuses_what_the_check_refuses_in_the_same_words() {
     );
 }
 
-/// An API server evaluates policies for the creation of pods, and holds their namespace.
+/// An API server evaluates policies for the creation of pods, and for updates that a profile limits; it holds
+/// their namespace.
 fn meets_policies(case: &Case) -> bool {
-    !case.namespace.unknown && case.request == Overlay::default()
+    let of_request = case.request == Overlay::default() || updated(case).is_some();
+    !case.namespace.unknown && of_request
 }
 
 /// One pod of a case.
@@ -113,6 +115,14 @@ fn refusals(case: &Case, injectors: &Injectors, pod: &Value) -> Vec<String> {
 
 /// The sentence of a policy, if it refuses the pod.
 fn refusal(spec: &Value, case: &Case, pod: &Value) -> Option<String> {
+    let operation = match updated(case) {
+        Some(_) => "UPDATE",
+        None => "CREATE",
+    };
+    let rules = &spec["matchConstraints"]["resourceRules"][0]["operations"];
+    if !rules.as_array().unwrap().contains(&json!(operation)) {
+        return None;
+    }
     if !selects(&spec["matchConstraints"]["namespaceSelector"], case) {
         return None;
     }
@@ -122,13 +132,14 @@ fn refusal(spec: &Value, case: &Case, pod: &Value) -> Option<String> {
     let variables = list("variables").iter();
     let variables: HashMap<String, String> =
         variables.map(|one| (name(one), expression(one))).collect();
-    let scope = Scope::new(inputs(case, pod), variables);
+    let scope = Scope::new(inputs(case, pod, operation), variables);
     let evaluate = |text: &str| {
         let value = scope.evaluate(text);
         value.unwrap_or_else(|why| panic!("{}: {why}\n{text}", case.name))
     };
     let holds = |one: &&Value| evaluate(&expression(one)) == json!(true);
-    if !list("matchConditions").iter().all(|one| holds(&one)) {
+    let conditions = spec["matchConditions"].as_array();
+    if !conditions.into_iter().flatten().all(|one| holds(&one)) {
         return None;
     }
     let failed = list("validations").iter().find(|one| !holds(one))?;
@@ -140,13 +151,14 @@ fn refusal(spec: &Value, case: &Case, pod: &Value) -> Option<String> {
 }
 
 /// As the API server has them.
-fn inputs(case: &Case, pod: &Value) -> Value {
+fn inputs(case: &Case, pod: &Value, operation: &str) -> Value {
     let namespace = &case.namespace;
     let groups = case.user.as_ref().and_then(|user| user.groups.clone());
     let groups = groups.unwrap_or_else(|| GROUPS.map(str::to_owned).to_vec());
     json!({
-        "request": {"namespace": namespace.name, "userInfo": {"groups": groups}},
+        "request": {"operation": operation, "namespace": namespace.name, "userInfo": {"groups": groups}},
         "object": without_nulls(pod.clone()),
+        "oldObject": without_nulls(updated(case).cloned().unwrap_or_default()),
         "namespaceObject": {"metadata": {
             "name": namespace.name,
             "labels": namespace.labels,
