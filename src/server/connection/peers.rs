@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
@@ -49,10 +48,7 @@ impl Peers {
         let activity = Arc::new(Activity::new(now));
         let mut by_address = self.by_address.lock();
         let own = by_address.entry(peer).or_default();
-        if own.len() >= self.most
-            && !self.is_exempt(peer)
-            && !ask_longest_idle(own, now, Duration::ZERO)
-        {
+        if own.len() >= self.most && !self.is_exempt(peer) && !ask_longest_idle(own, now, false) {
             return None;
         }
         own.push(Arc::clone(&activity));
@@ -74,7 +70,7 @@ impl Peers {
         let now = Instant::now();
         peers
             .iter()
-            .any(|(_, own)| ask_longest_idle(own, now, UNUSED_UNDER_PRESSURE));
+            .any(|(_, own)| ask_longest_idle(own, now, true));
     }
 
     fn is_exempt(&self, peer: IpAddr) -> bool {
@@ -82,12 +78,13 @@ impl Peers {
     }
 }
 
-/// Asks the connection that has been idle longest, for at least so long, and says whether there is
-/// one. Those that were never used come first.
-fn ask_longest_idle(own: &[Arc<Activity>], now: Instant, at_least: Duration) -> bool {
+/// Asks the connection that has been idle longest, and says whether there is one. Under pressure those
+/// that were never used come first, and each has a second.
+fn ask_longest_idle(own: &[Arc<Activity>], now: Instant, under_pressure: bool) -> bool {
     let idle = own.iter().filter_map(|one| Some((one.idle()?, one)));
-    let idle = idle.filter(|((_, since), _)| *since + at_least <= now);
-    let longest = idle.min_by_key(|(idle, _)| *idle);
+    let longest = idle.min_by_key(|((used, since), _)| (under_pressure && *used, *since));
+    let longest =
+        longest.filter(|((_, since), _)| !under_pressure || *since + UNUSED_UNDER_PRESSURE <= now);
     longest.is_some_and(|(_, activity)| {
         activity.ask_to_leave();
         true

@@ -219,6 +219,7 @@ fn body(frame: &str, hostile: &str, namespace: &str, resource: &str) -> String {
 }
 
 /// Small elements, long texts, deep nesting: JSON of about `size` bytes.
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn shapes(size: usize) -> Vec<(&'static str, String)> {
     let list = |element: &str| format!("[{}]", many(element, size));
     let map = |entry: &str| format!("{{{}}}", many(entry, size));
