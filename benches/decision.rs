@@ -90,7 +90,7 @@ fn admission(injectors: Injectors, namespaces: usize) -> Admission {
     let mut store = Store::new(Arc::new(injectors));
     for item in manifest::items("bench", LINKERD_UP.as_bytes()).unwrap() {
         match item {
-            Item::Object(object) => store.apply(object),
+            Item::Object(object) => drop(store.apply(object)),
             Item::Configuration(_) | Item::Other { .. } => panic!("unexpected item"),
         }
     }

@@ -4,18 +4,20 @@ use std::error::Error;
 use std::io;
 use std::iter::successors;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::Request as HttpRequest;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::namespace_lookup::{Asker, LookupError};
 use crate::cluster::object::Kind;
+use crate::cluster::slim;
 use crate::cluster::store::Store;
 use crate::lifecycle::wall_clock;
 use crate::metrics::{DecisionLabels, Hook};
@@ -78,15 +80,29 @@ impl Admission {
         let body = timeout_at(deadline, body(request)).await;
         let body = body.map_err(|_| BadCall::TooSlow(half))??;
         let start = Instant::now();
-        let request = Request::read(&body)?;
         let called = Called {
             hook,
             path: uri.path(),
             peer,
         };
-        let answer = match self.answer_from_view(called, &request) {
-            Some(answer) => answer,
-            None => self.answer_after_lookup(called, &request, deadline).await,
+        let from_view = self.read(&body, |request| {
+            let answer = self.answer_from_view(called, request);
+            answer.ok_or_else(|| request.namespace().to_owned())
+        })?;
+        let answer = match from_view {
+            Ok(answer) => answer,
+            Err(namespace) => {
+                let asker = Asker {
+                    peer,
+                    is_held: self.cluster.read().namespace(&namespace).is_some(),
+                };
+                let lookup = self.lookup.namespace(asker, &namespace);
+                let looked_up = timeout_at(deadline, lookup).await;
+                // Read anew: what is read of a body takes memory besides, and many may wait.
+                self.read(&body, |request| {
+                    self.answer_after_lookup(called, request, looked_up)
+                })?
+            }
         };
         self.metrics.decided(&answer.labels, start.elapsed());
         if let Some(refusal) = &answer.refusal {
@@ -103,10 +119,16 @@ impl Admission {
     /// # Errors
     /// The body is no review that can be answered.
     pub fn decide(&self, hook: Hook, path: &str, body: &[u8]) -> Result<Option<Vec<u8>>, BadCall> {
-        let request = Request::read(body)?;
         let peer = NO_PEER;
-        let answer = self.answer_from_view(Called { hook, path, peer }, &request);
+        let called = Called { hook, path, peer };
+        let answer = self.read(body, |request| self.answer_from_view(called, request))?;
         Ok(answer.map(|answer| answer.body))
+    }
+
+    fn read<T>(&self, body: &[u8], answer: impl FnOnce(&Request<'_>) -> T) -> Result<T, BadCall> {
+        let injectors = Arc::clone(self.cluster.read().injectors());
+        let request = Request::read(body, injectors.keys())?;
+        Ok(answer(&request))
     }
 
     /// `None` if the answer depends on the namespace and the view does not hold it, may hold an old
@@ -139,13 +161,13 @@ impl Admission {
         let freshness = &self.cluster.freshness;
         let known = store.namespace(request.namespace());
         let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
-        let requirement = store.requirement(&pod, namespace, wall_clock);
-        let agrees = || self.agrees(called, store, &pod, namespace, &requirement);
+        let requirement = store.requirement(pod, namespace, wall_clock);
+        let agrees = || self.agrees(called, store, pod, namespace, &requirement);
         if freshness.is_followed(Kind::Namespace) && agrees() != Some(true) {
             return None;
         }
-        let patched = Patched::pod(judge(hook, store, &pod, &requirement), &pod);
-        Some(Answer::new(called, request, Some(&pod), &patched))
+        let patched = Patched::pod(judge(hook, store, pod, &requirement), pod);
+        Some(Answer::new(called, request, Some(pod), &patched))
     }
 
     /// Whether the API server can ask about the pod in such a namespace: not if nothing is required there,
@@ -169,31 +191,26 @@ impl Admission {
             .agrees(entry, pod, namespace, requirement, injectors)
     }
 
-    async fn answer_after_lookup(
+    fn answer_after_lookup(
         &self,
         called: Called<'_>,
         request: &Request<'_>,
-        deadline: Instant,
+        looked_up: Result<Result<Arc<slim::Namespace>, LookupError>, Elapsed>,
     ) -> Answer {
         let (hook, name) = (called.hook, request.namespace());
-        let asker = Asker {
-            peer: called.peer,
-            is_held: self.cluster.read().namespace(name).is_some(),
-        };
-        let looked_up = timeout_at(deadline, self.lookup.namespace(asker, name)).await;
         self.metrics.live_lookups(self.lookup.count());
         let store = self.cluster.read();
         let pod = match self.pod_to_judge(&store, request) {
             Err(decision) => return Answer::new(called, request, None, &decision.into()),
             Ok(pod) => pod,
         };
-        let requirement_in = |namespace| store.requirement(&pod, namespace, wall_clock);
+        let requirement_in = |namespace| store.requirement(pod, namespace, wall_clock);
         let (view, requirement);
         let decision = match looked_up {
             Ok(Ok(namespace)) => {
                 view = store.view(&namespace);
                 requirement = requirement_in(&view);
-                judge(hook, &store, &pod, &requirement)
+                judge(hook, &store, pod, &requirement)
             }
             Ok(Err(LookupError::NotFound)) => {
                 Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
@@ -204,13 +221,13 @@ impl Admission {
                 let known = store.namespace(name);
                 let old = known.and_then(|namespace| {
                     let old = requirement_in(namespace);
-                    let agrees = self.agrees(called, &store, &pod, namespace, &old);
+                    let agrees = self.agrees(called, &store, pod, namespace, &old);
                     (agrees != Some(false)).then_some(old)
                 });
                 match (old, failed) {
                     (Some(old), _) => {
                         requirement = old;
-                        judge(hook, &store, &pod, &requirement)
+                        judge(hook, &store, pod, &requirement)
                     }
                     (None, Ok(Err(problem))) => {
                         Decision::namespace_unknown(name, &problem.to_string())
@@ -219,16 +236,16 @@ impl Admission {
                 }
             }
         };
-        Answer::new(called, request, Some(&pod), &Patched::pod(decision, &pod))
+        Answer::new(called, request, Some(pod), &Patched::pod(decision, pod))
     }
 
     /// The pod that rules are to be asked about, or the decision that needs no rule: in the order
     /// of design section 5, each step before anything that it could fail on is read.
-    fn pod_to_judge<'r>(
+    fn pod_to_judge<'r, 'a>(
         &self,
         store: &Store,
-        request: &Request<'r>,
-    ) -> Result<PodView<'r>, Decision<'static>> {
+        request: &'r Request<'a>,
+    ) -> Result<&'r PodView<'a>, Decision<'static>> {
         let namespace = request.namespace();
         if !request.creates_a_pod() {
             return Err(Decision::admit(Reason::NotAPodCreate));
@@ -236,14 +253,14 @@ impl Admission {
         if store.injectors().excludes(namespace) {
             return Err(Decision::admit(Reason::ExcludedNamespace));
         }
-        let keys = store.injectors().keys();
         let pod = request
-            .pod(keys)
+            .pod()
             .map_err(|problem| Decision::unreadable(&problem))?;
-        if let Some(reason) = exemption::of(&pod, |group| request.is_by_member_of(group)) {
+        if let Some(reason) = exemption::of(pod, |group| request.is_by_member_of(group)) {
             return Err(Decision::admit(reason));
         }
-        if !self.cluster.is_synced() {
+        // Or another Configuration came, since the pod was read, by which its values mean nothing.
+        if !self.cluster.is_synced() || !request.is_read_for(store.injectors().keys()) {
             return Err(Decision::not_synced(namespace));
         }
         Ok(pod)
@@ -259,10 +276,7 @@ fn updated(called: Called<'_>, store: &Store, request: &Request<'_>) -> Answer {
     if injectors.excludes(namespace) {
         return answer(None, Decision::admit(Reason::ExcludedNamespace));
     }
-    let read = |pod: Result<_, _>| pod.map_err(|problem| Decision::unreadable(&problem));
-    let keys = injectors.keys();
-    let pods = read(request.old_pod(keys)).and_then(|old| Ok((old, read(request.pod(keys))?)));
-    let (old, new) = match pods {
+    let [old, new] = match request.updated_pods(injectors.keys()) {
         Ok(both) => both,
         Err(decision) => return answer(None, decision),
     };
@@ -328,19 +342,32 @@ fn timeout(uri: &Uri) -> Duration {
     allowed.unwrap_or(DEFAULT_TIMEOUT)
 }
 
-async fn body(request: HttpRequest) -> Result<Bytes, BadCall> {
+/// The body in one piece: never in memory twice, nor in more than was announced.
+async fn body(request: HttpRequest) -> Result<Vec<u8>, BadCall> {
     expect_json(request.headers())?;
     let length = request.headers().get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > MAX_BODY as u64) {
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > MAX_BODY) {
         return Err(BadCall::TooLarge(MAX_BODY));
     }
-    match Limited::new(request.into_body(), MAX_BODY).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BadCall::TooLarge(MAX_BODY)),
-        Err(error) if ran_out_of_time(&*error) => Err(BadCall::Stalled),
-        Err(error) => Err(BadCall::CutOff(error.to_string())),
+    let mut pieces = Limited::new(request.into_body(), MAX_BODY);
+    let mut body = Vec::new();
+    while let Some(piece) = pieces.frame().await {
+        let piece = piece.map_err(|error| match error {
+            error if error.is::<LengthLimitError>() => BadCall::TooLarge(MAX_BODY),
+            error if ran_out_of_time(&*error) => BadCall::Stalled,
+            error => BadCall::CutOff(error.to_string()),
+        })?;
+        let piece = piece.into_data().unwrap_or_default();
+        let there = body.len() + piece.len();
+        if there > body.capacity() {
+            let announced = length.unwrap_or(usize::MAX).max(there);
+            body.reserve_exact(announced.min(there + there / 2) - body.len());
+        }
+        body.extend_from_slice(&piece);
     }
+    body.shrink_to_fit();
+    Ok(body)
 }
 
 /// Whether the server gave a body up because it came too slowly.

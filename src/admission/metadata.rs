@@ -13,7 +13,7 @@ use meshgate_core::render::{mirror, proof};
 use meshgate_core::view::metadata::MetadataView;
 
 use super::answer::Patched;
-use super::request::{NoPod, Request};
+use super::request::Request;
 
 /// Writes of a namespace that may change its labels or annotations: those of the object, of its
 /// status and of its finalizers all store the whole metadata.
@@ -34,9 +34,10 @@ pub(super) fn namespace(request: &Request<'_>, injectors: &Injectors) -> Patched
     let keys = injectors.keys();
     let is_read = |key: &str| keys.slot(Place::NamespaceAnnotation, key).is_some();
     let annotations = namespace.annotations(is_read);
-    let value = |key: &str| annotations.iter().rev().find(|(own, _)| *own == key);
-    let value = |key: &str| value(key).map(|(_, value)| &**value);
-    let changes = mirror::changes(injectors, namespace.name(), namespace.labels(), value);
+    let value = |key: &str| annotations.get(key).map(|value| &**value);
+    let labels = namespace.labels(|key| key.starts_with(mirror::LABEL_PREFIX));
+    let labels = labels.iter().map(String::as_str);
+    let changes = mirror::changes(injectors, namespace.name(), labels, value);
     let changes: Vec<_> = changes.iter().map(|one| (&one.label, one.add)).collect();
     let patch = namespace.labels_patch(&changes);
     let reason = match patch {
@@ -67,16 +68,16 @@ pub(super) fn reach(request: &Request<'_>, path: &str) -> Patched<'static> {
     }
 }
 
-fn read<'a>(request: &Request<'a>) -> Result<MetadataView<'a>, NoPod> {
-    let raw = request.raw_object().ok_or(NoPod::Missing)?;
-    Ok(MetadataView::read(raw)?)
+fn read<'a>(request: &Request<'a>) -> Result<MetadataView<'a>, String> {
+    let raw = request.raw_object().ok_or("there is none")?;
+    MetadataView::read(raw).map_err(|problem| problem.to_string())
 }
 
 fn admit(reason: Reason) -> Patched<'static> {
     Decision::admit(reason).into()
 }
 
-fn unreadable(what: &str, problem: &NoPod) -> Patched<'static> {
+fn unreadable(what: &str, problem: &str) -> Patched<'static> {
     let message = format!("The object cannot be read as {what}: {problem}");
     let message = meshgate_core::text::one_line(&message, 300);
     Decision::refuse(Verdict::Unreadable, Reason::UnreadableObject, message).into()

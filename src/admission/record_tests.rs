@@ -38,15 +38,16 @@ fn names_are_shortened_before_they_are_logged_and_remembered() {
         let review = json!({
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
-            "request": {"uid": "x\n".repeat(100), "namespace": long, "object": {"metadata": metadata}},
+            "request": {"uid": "x\n".repeat(100), "namespace": long, "operation": "CREATE",
+                "resource": {"group": "", "resource": "pods"}, "object": {"metadata": metadata}},
         });
         let review = review.to_string();
-        let request = Request::read(review.as_bytes()).unwrap();
         let keys = Keys::default();
-        let pod = request.pod(&keys).unwrap();
+        let request = Request::read(review.as_bytes(), &keys).unwrap();
+        let pod = request.pod().unwrap();
         let decision = Decision::not_synced("shop");
         let labels = labels(Hook::Gate, &decision, false);
-        let refusal = Refusal::of(&labels, CLIENT, &request, Some(&pod), &decision).unwrap();
+        let refusal = Refusal::of(&labels, CLIENT, &request, Some(pod), &decision).unwrap();
         let texts = [
             &refusal.uid,
             &refusal.namespace,
@@ -113,7 +114,8 @@ fn namespaces_that_may_be_invented_count_as_the_clients() {
     };
     let group = |namespace: &str, decision: &Decision<'_>| {
         let review = review(namespace);
-        let request = Request::read(review.as_bytes()).unwrap();
+        let keys = Keys::default();
+        let request = Request::read(review.as_bytes(), &keys).unwrap();
         let labels = labels(Hook::Gate, decision, false);
         Refusal::of(&labels, CLIENT, &request, None, decision)
             .unwrap()

@@ -3,20 +3,19 @@
 //!
 //! The pod that is to be created is decoded on the way, any other object is left as it came. The
 //! API server writes resource, subresource and operation before the object. Where another client
-//! does not, the object is decoded later, from what was kept of it.
-
-use std::fmt;
-use std::sync::Arc;
+//! does not, the object is decoded afterwards, from what was kept of it.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
 
 use super::bad_call::BadCall;
 use super::{API_VERSION, KIND, MAX_UID};
+use meshgate_core::decision::Decision;
 use meshgate_core::injector::keys::Keys;
-use meshgate_core::view::json::{Object, Text};
-use meshgate_core::view::pod::{PodFields, PodView};
+use meshgate_core::text::shown;
+use meshgate_core::view::json::{Flag, Object, Parts, Reading, Text, any_at, is_text, read};
+use meshgate_core::view::pod::{PodParts, PodView};
 
 /// What is read of a review's `request`.
 #[derive(Debug, Default)]
@@ -26,12 +25,14 @@ pub(super) struct Request<'a> {
     pub(super) sub_resource: Option<Text<'a>>,
     pub(super) operation: Option<Text<'a>>,
     pub(super) namespace: Option<Text<'a>>,
-    pub(super) dry_run: Option<bool>,
+    pub(super) dry_run: Flag,
     /// Not decoded: only mirror pods depend on it.
     pub(super) user_info: Option<&'a RawValue>,
     pub(super) object: Carried<'a>,
     /// The object before an update, not decoded.
-    pub(super) old_object: Option<&'a RawValue>,
+    old_object: Option<&'a RawValue>,
+    /// With these, a pod to be created is decoded on the way.
+    keys: Option<&'a Keys>,
 }
 
 /// The object of a request.
@@ -40,9 +41,11 @@ pub(super) enum Carried<'a> {
     #[default]
     Missing,
     /// A pod to be created, decoded on the way: its bytes are looked at once.
-    Pod(Arc<PodFields<'a>>),
+    Pod(Box<PodView<'a>>),
     /// Anything else, not decoded: most such reviews are answered without a look at it.
     Raw(&'a RawValue),
+    /// It was to be a pod, and is none.
+    NoPod(serde_json::Error),
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,19 +57,35 @@ pub(super) struct Resource<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a review.
+    /// Reads a review; of the pod it keeps the values of these keys.
     ///
     /// # Errors
     /// The body is not JSON, not a v1 AdmissionReview, or has no request or uid: it
     /// cannot be answered with a review (cases 9 and 10).
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, BadCall> {
+    pub(super) fn read(body: &'a [u8], keys: &'a Keys) -> Result<Self, BadCall> {
         if body.is_empty() {
             return Err(BadCall::Empty);
         }
         let text = std::str::from_utf8(body).map_err(BadCall::NotText)?;
         // An object that is no pod spoils the whole text for the quick reader; the careful one
         // then leaves it alone, so that the uid can be echoed (case 8).
-        envelope::<true>(text).or_else(|_| envelope::<false>(text))
+        let mut request = match envelope(text, Some(keys)) {
+            Ok(request) => request,
+            Err(_) => envelope(text, None)?,
+        };
+        if let (Carried::Raw(raw), true) = (&request.object, request.creates_a_pod()) {
+            request.object = match PodView::read(raw.get(), keys) {
+                Ok(pod) => Carried::Pod(Box::new(pod)),
+                Err(problem) => Carried::NoPod(problem),
+            };
+        }
+        request.keys = Some(keys);
+        Ok(request)
+    }
+
+    /// Whether it was read with these keys.
+    pub(super) fn is_read_for(&self, keys: &Keys) -> bool {
+        self.keys.is_some_and(|own| std::ptr::eq(own, keys))
     }
 
     /// The uid to echo. Never empty.
@@ -81,21 +100,14 @@ impl<'a> Request<'a> {
 
     /// Whether nothing will be stored.
     pub(super) fn is_dry_run(&self) -> bool {
-        self.dry_run == Some(true)
+        self.dry_run.0
     }
 
     /// Whether the user who asks is in a group.
     pub(super) fn is_by_member_of(&self, group: &str) -> bool {
-        #[derive(Deserialize)]
-        struct UserInfo<'a> {
-            #[serde(borrow, default)]
-            groups: Option<Vec<Text<'a>>>,
-        }
-        let user = self
-            .user_info
-            .and_then(|raw| serde_json::from_str::<Object<UserInfo<'_>>>(raw.get()).ok());
-        let groups = user.and_then(|user| user.0.groups);
-        groups.into_iter().flatten().any(|own| *own == *group)
+        let is_it = |entry: &RawValue| is_text(entry, group);
+        let user = self.user_info;
+        user.is_some_and(|user| any_at(user.get(), &["groups"], &is_it))
     }
 
     /// True for the one thing that is judged: CREATE of `pods`, no subresource (cases 12 to 18).
@@ -124,69 +136,68 @@ impl<'a> Request<'a> {
     pub(super) fn raw_object(&self) -> Option<&'a str> {
         match &self.object {
             Carried::Raw(raw) => Some(raw.get()),
-            Carried::Missing | Carried::Pod(_) => None,
+            Carried::Missing | Carried::Pod(_) | Carried::NoPod(_) => None,
         }
     }
 
-    /// The object before an update, as a pod.
+    /// The pods before and after an update.
     ///
     /// # Errors
-    /// There is none, or it is no pod.
-    pub(super) fn old_pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
-        let raw = self.old_object.ok_or(NoPod::Missing)?;
-        Ok(PodView::read(raw.get(), keys)?)
+    /// One of them is missing, or is no pod.
+    pub(super) fn updated_pods(&self, keys: &Keys) -> Result<[PodView<'a>; 2], Decision<'static>> {
+        let old = self.old_object.map(RawValue::get);
+        let pod = |json: Option<&'a str>| {
+            let json = json.ok_or_else(|| Decision::unreadable(&NoPod::Missing))?;
+            PodView::read(json, keys).map_err(|problem| Decision::unreadable(&problem))
+        };
+        Ok([pod(old)?, pod(self.raw_object())?])
     }
 
-    /// The object as a pod.
+    /// The object of the creation of a pod.
     ///
     /// # Errors
     /// There is no object, or it is no pod.
-    pub(super) fn pod(&self, keys: &Keys) -> Result<PodView<'a>, NoPod> {
+    pub(super) fn pod(&self) -> Result<&PodView<'a>, NoPod<'_>> {
         match &self.object {
-            Carried::Missing => Err(NoPod::Missing),
-            Carried::Pod(fields) => Ok(PodView::new(Arc::clone(fields), keys)?),
-            Carried::Raw(raw) => Ok(PodView::read(raw.get(), keys)?),
+            Carried::Pod(pod) => Ok(pod),
+            Carried::NoPod(problem) => Err(NoPod::Field(problem)),
+            Carried::Missing | Carried::Raw(_) => Err(NoPod::Missing),
         }
     }
 }
 
 /// Why the object of a request is no pod.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoPod {
+pub(super) enum NoPod<'r> {
     #[error("there is none")]
     Missing,
     /// A field is missing or has another type than the API gives it.
-    #[error(transparent)]
-    Field(#[from] serde_json::Error),
+    #[error("{0}")]
+    Field(&'r serde_json::Error),
 }
 
-#[derive(Deserialize)]
-#[serde(bound = "")]
-struct Envelope<'a, const DECODES_PODS: bool> {
-    #[serde(borrow, default, rename = "apiVersion")]
-    api_version: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    kind: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    request: Option<Fields<'a, DECODES_PODS>>,
-}
-
-/// A request; `DECODES_PODS`: its object is decoded on the way if it is a pod to be created.
-struct Fields<'a, const DECODES_PODS: bool>(Request<'a>);
-
-fn envelope<const DECODES_PODS: bool>(text: &str) -> Result<Request<'_>, BadCall> {
-    let read = serde_json::from_str(text);
-    let Object(envelope): Object<Envelope<'_, DECODES_PODS>> = read.map_err(BadCall::NotAReview)?;
+/// Reads a review. With `keys`, its object is decoded on the way if it is a pod to be created.
+fn envelope<'a>(text: &'a str, keys: Option<&'a Keys>) -> Result<Request<'a>, BadCall> {
+    let mut envelope = Envelope {
+        keys,
+        ..Envelope::default()
+    };
+    if !read(text, &mut envelope).map_err(BadCall::NotAReview)? {
+        return Err(BadCall::NoVersion);
+    }
     let version = envelope.api_version.as_deref().unwrap_or_default();
     let kind = envelope.kind.as_deref().unwrap_or_default();
     if (version, kind) == ("", "") {
         return Err(BadCall::NoVersion);
     }
     if (version, kind) != (API_VERSION, KIND) {
-        let found = meshgate_core::text::shown(&format!("{version} {kind}"));
-        return Err(BadCall::Version(found));
+        return Err(BadCall::Version(shown(&format!(
+            "{} {}",
+            shown(version),
+            shown(kind)
+        ))));
     }
-    let Fields(request) = envelope.request.ok_or(BadCall::NoRequest)?;
+    let request = envelope.request.ok_or(BadCall::NoRequest)?;
     if request.uid().is_empty() {
         return Err(BadCall::NoUid);
     }
@@ -196,51 +207,63 @@ fn envelope<const DECODES_PODS: bool>(text: &str) -> Result<Request<'_>, BadCall
     Ok(request)
 }
 
-impl<'de: 'a, 'a, const DECODES_PODS: bool> Deserialize<'de> for Fields<'a, DECODES_PODS> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let visitor = RequestVisitor {
-            decodes_pods: DECODES_PODS,
-        };
-        deserializer.deserialize_map(visitor).map(Self)
-    }
+#[derive(Default)]
+struct Envelope<'a> {
+    keys: Option<&'a Keys>,
+    api_version: Option<Text<'a>>,
+    kind: Option<Text<'a>>,
+    request: Option<Request<'a>>,
 }
 
-struct RequestVisitor {
-    decodes_pods: bool,
-}
-
-impl<'de> Visitor<'de> for RequestVisitor {
-    type Value = Request<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request of a review")
-    }
-
-    /// A field that is there twice counts as it was given last, as in Go.
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut request = Request::default();
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            match &*key {
-                "uid" => request.uid = map.next_value()?,
-                "resource" => request.resource = map.next_value()?,
-                "subResource" => request.sub_resource = map.next_value()?,
-                "operation" => request.operation = map.next_value()?,
-                "namespace" => request.namespace = map.next_value()?,
-                "dryRun" => request.dry_run = map.next_value()?,
-                "userInfo" => request.user_info = map.next_value()?,
-                "object" if self.decodes_pods && request.creates_a_pod() => {
-                    let pod: Option<Object<PodFields<'de>>> = map.next_value()?;
-                    request.object =
-                        pod.map_or(Carried::Missing, |pod| Carried::Pod(Arc::new(pod.0)));
-                }
-                "object" => {
-                    let raw: Option<&'de RawValue> = map.next_value()?;
-                    request.object = raw.map_or(Carried::Missing, Carried::Raw);
-                }
-                "oldObject" => request.old_object = map.next_value()?,
-                _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
+impl<'de> Parts<'de> for Envelope<'de> {
+    const EXPECTED: &'static str = "an object";
+    const ONCE: &'static [&'static str] = &["apiVersion", "kind", "request"];
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "apiVersion" => self.api_version = map.next_value()?,
+            "kind" => self.kind = map.next_value()?,
+            "request" => {
+                let keys = self.keys;
+                let mut request = Request {
+                    keys,
+                    ..Request::default()
+                };
+                let is_there = map.next_value_seed(Reading(&mut request))?;
+                self.request = is_there.then_some(request);
             }
+            _ => drop(map.next_value::<IgnoredAny>()?),
         }
-        Ok(request)
+        Ok(())
+    }
+}
+
+/// A field that is there twice counts as it was given last, as in Go.
+impl<'de> Parts<'de> for Request<'de> {
+    const EXPECTED: &'static str = "the request of a review";
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "uid" => self.uid = map.next_value()?,
+            "resource" => self.resource = map.next_value()?,
+            "subResource" => self.sub_resource = map.next_value()?,
+            "operation" => self.operation = map.next_value()?,
+            "namespace" => self.namespace = map.next_value()?,
+            "dryRun" => self.dry_run = map.next_value()?,
+            "userInfo" => self.user_info = map.next_value()?,
+            "oldObject" => self.old_object = map.next_value()?,
+            "object" => {
+                // One at a time in memory.
+                self.object = Carried::Missing;
+                if let Some(keys) = self.keys.filter(|_| self.creates_a_pod()) {
+                    let mut parts = PodParts::new(keys);
+                    if map.next_value_seed(Reading(&mut parts))? {
+                        self.object = Carried::Pod(Box::new(parts.pod()?));
+                    }
+                } else if let Some(raw) = map.next_value()? {
+                    self.object = Carried::Raw(raw);
+                }
+            }
+            _ => drop(map.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
     }
 }

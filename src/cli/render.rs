@@ -30,7 +30,7 @@ pub(super) enum Form {
     /// The webhook configurations, their guard and the mirror of namespace annotations
     ///
     /// Objects are in the order in which they must be written: the empty ClusterRole that owns the
-    /// rest, the mirror if an injector reads annotations of namespaces, the guard, the webhook
+    /// rest, the guard, the mirror if an injector reads annotations of namespaces, the webhook
     /// configurations. In a cluster meshgate writes them itself. This command shows which pods the
     /// webhooks select.
     Registration(RenderArgs),

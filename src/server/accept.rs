@@ -1,13 +1,14 @@
 //! The accept loop: takes connections as long as there is room, and starts a task for each.
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::connection::{Connections, Orders};
 use crate::lifecycle::Group;
@@ -16,6 +17,9 @@ use crate::telemetry::with_causes;
 /// After an error that will not go away by asking again at once, as when there are no more file
 /// descriptors. Without it the loop would take a whole core just when that core is needed.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often, while there is no room, idle connections are looked for.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Accepts for one server.
 pub(super) struct Acceptor<'a> {
@@ -34,15 +38,16 @@ impl Acceptor<'_> {
             // Room first: a caller that has to wait then waits in the kernel's queue and costs nothing.
             let room = self.wait_for_room().await;
             match self.listener.accept().await {
-                Ok((stream, _)) => self.start(stream, room),
+                Ok((stream, peer)) => self.start(stream, peer, room),
                 Err(error) if is_of_one_caller(&error) => {}
                 Err(error) => {
                     tracing::error!(
                         error = with_causes(&error),
                         "cannot accept connections; trying again"
                     );
-                    // Most likely out of descriptors, and the unused connections hold some.
+                    // Most likely out of descriptors, and the idle connections hold some.
                     self.set_pressed(true);
+                    self.connections.peers.make_room();
                     sleep(ERROR_PAUSE).await;
                 }
             }
@@ -55,7 +60,7 @@ impl Acceptor<'_> {
         let mut context = Context::from_waker(Waker::noop());
         while let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
             match self.listener.poll_accept(&mut context) {
-                Poll::Ready(Ok((stream, _))) => self.start(stream, room),
+                Poll::Ready(Ok((stream, peer))) => self.start(stream, peer, room),
                 // One caller that has gone away again is not the end of those that wait.
                 Poll::Ready(Err(error)) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Poll::Ready(Err(_)) | Poll::Pending => return,
@@ -63,8 +68,12 @@ impl Acceptor<'_> {
         }
     }
 
-    fn start(&self, stream: TcpStream, room: OwnedSemaphorePermit) {
-        let serve = Arc::clone(&self.connections).serve(stream, self.orders.subscribe());
+    fn start(&self, stream: TcpStream, peer: SocketAddr, room: OwnedSemaphorePermit) {
+        let Some(place) = self.connections.peers.enter(peer.ip()) else {
+            return tracing::debug!(%peer, "closed: the peer uses --connections-per-peer connections");
+        };
+        let orders = self.orders.subscribe();
+        let serve = Arc::clone(&self.connections).serve(stream, place, orders);
         // The place is free again when, and only when, the connection's task is over.
         self.group.spawn(async move {
             serve.await;
@@ -77,15 +86,20 @@ impl Acceptor<'_> {
         if self.orders.borrow().pressed && self.room.available_permits() > enough {
             self.set_pressed(false);
         }
-        let room = Arc::clone(&self.room);
-        if let Ok(permit) = room.try_acquire_owned() {
+        // Begun before the last place is taken, so that the next caller need not wait for it.
+        if self.room.available_permits() <= self.connections.limit() / 16 {
+            self.connections.peers.make_room();
+        }
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             return permit;
         }
         self.set_pressed(true);
-        match Arc::clone(&self.room).acquire_owned().await {
-            Ok(permit) => permit,
-            // Never closed; if it were, there would be no more room.
-            Err(_) => std::future::pending().await,
+        loop {
+            self.connections.peers.make_room();
+            let permit = Arc::clone(&self.room).acquire_owned();
+            if let Ok(Ok(permit)) = timeout(LOOK, permit).await {
+                return permit;
+            }
         }
     }
 
@@ -99,7 +113,7 @@ impl Acceptor<'_> {
             let limit = self.connections.limit();
             tracing::warn!(
                 limit,
-                "no room for more connections: callers wait, and connections that were never used are closed"
+                "no room for more connections: callers wait, and meshgate closes the longest idle connections"
             );
         }
     }

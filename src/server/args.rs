@@ -1,9 +1,11 @@
 //! Flags of the server, and the limits they set.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::value_parser;
+use ipnet::IpNet;
 use jiff::SignedDuration;
 
 /// The API server drops its idle connections after 90 s. To close one earlier would race the call
@@ -57,9 +59,30 @@ pub struct Limits {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time)]
     pub drain_deadline: Duration,
 
-    /// Most connections at once; more wait until one is free, none is refused
+    /// Most connections at once; more wait until idle ones are closed
     #[arg(long, value_name = "COUNT", default_value_t = 2048, value_parser = value_parser!(u32).range(1..))]
     pub max_connections: u32,
+
+    /// Most connections of one peer address; for another one the longest idle one is closed, and if
+    /// all are in use, the new one. Clients behind one load balancer share an address
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = value_parser!(u32).range(1..))]
+    pub connections_per_peer: u32,
+
+    /// Address or network of API servers (repeatable): has no limit of its own, and keeps its idle
+    /// connections while other peers make room
+    #[arg(long = "api-server-peer", value_name = "ADDRESS", value_parser = parse_network)]
+    pub api_server_peers: Vec<IpNet>,
+
+    /// Answer only clients with a certificate of these CAs (PEM), which API servers present by their
+    /// admission configuration; meshgate follows changes of the file [default: none, and every client
+    /// is answered]
+    #[arg(long, value_name = "FILE")]
+    pub client_ca: Option<PathBuf>,
+
+    /// Common name or DNS name that a client's certificate must have (repeatable)
+    /// [default: any of --client-ca]
+    #[arg(long = "client-name", value_name = "NAME", requires = "client_ca")]
+    pub client_names: Vec<String>,
 
     /// How long a TLS handshake may take
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time)]
@@ -83,9 +106,9 @@ pub struct Limits {
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_time)]
     pub connection_age: Duration,
 
-    /// Most bytes of large request bodies in memory at once, beyond 32 KiB for each connection;
+    /// Most bytes of large request bodies in memory at once, beyond 16 KiB for each connection;
     /// more wait until there is room
-    #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024 * 1024, value_parser = value_parser!(u32).range(LARGE_BODY as i64..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024 * 1024, value_parser = value_parser!(u32).range(LARGE_BODY as i64..))]
     pub body_memory: u32,
 }
 
@@ -133,6 +156,13 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let expected = "expected a time with its unit, such as 500ms, 10s or 2m";
     let time: SignedDuration = text.parse().map_err(|_| expected.to_owned())?;
     Duration::try_from(time).map_err(|_| expected.to_owned())
+}
+
+fn parse_network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    let network = address.or_else(|_| text.parse());
+    network
+        .map_err(|_| "expected an address or a network, such as 192.0.2.7 or 192.0.2.0/24".into())
 }
 
 fn parse_idle_time(text: &str) -> Result<Duration, String> {

@@ -30,7 +30,7 @@ use tokio::time::{sleep, timeout};
 use self::accept::Acceptor;
 use self::args::Limits;
 use self::connection::{Connections, Orders, Stage};
-use self::tls::LivePair;
+use self::tls::{LivePair, LiveTls, TlsError};
 use crate::lifecycle::{Group, HealthCheck, Shutdown};
 use crate::telemetry::with_causes;
 
@@ -53,8 +53,8 @@ pub struct Server {
 pub enum ServerError {
     #[error("cannot use the listening socket")]
     Listener(#[from] io::Error),
-    #[error("cannot set up TLS")]
-    Tls(#[from] rustls::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 impl Server {
@@ -75,7 +75,7 @@ impl Server {
     ) -> Result<Self, ServerError> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        let tls = tls::server_config(&pair)?;
+        let tls = LiveTls::new(&pair, limits.client_ca.as_deref())?;
         Ok(Self {
             address: listener.local_addr()?,
             listener,
@@ -109,6 +109,7 @@ impl Server {
             () = shutdown.aborted() => return,
             () = self.delay_over(&shutdown, &orders) => {}
             () = acceptor.run() => {}
+            () = self.connections.tls.follow() => {}
             () = self.prove_ready() => {}
         }
         // tokio's IO driver has its turn first: it would miss connections that came since its last one.

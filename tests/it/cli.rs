@@ -184,14 +184,17 @@ fn suspended_enforcement_is_waived() {
         let decision = pod["gate"]["decision"].as_str().unwrap().to_owned();
         (code, decision, pod["warnings"].to_string())
     };
-    let note = "jane: INC-1; until=2999-01-01T00:00:00Z";
-    let (code, decision, warnings) = explained(note);
+    let soon = crate::support::in_hours(23);
+    let note = format!("jane: INC-1; until={soon}");
+    let (code, decision, warnings) = explained(&note);
     assert_eq!((code, decision.as_str()), (Some(0), "warn"), "{warnings}");
     let expected = format!("enforcement is suspended ({note})");
     assert!(warnings.contains(&expected), "{warnings}");
     for other in [
+        "jane: INC-1",
         "jane: INC-1; until=2020-01-01T00:00:00Z",
-        "jane: INC-1; until=2999-01-01T00:00:00Z; injector=vault",
+        "jane: INC-1; until=2999-01-01T00:00:00Z",
+        &format!("{note}; injector=vault"),
     ] {
         let (code, decision, warnings) = explained(other);
         assert_eq!((code, decision.as_str()), (Some(1), "defer"), "{other}");

@@ -48,7 +48,7 @@ async fn count(State(seen): State<Arc<AtomicUsize>>, request: Request, next: Nex
 }
 
 #[tokio::test]
-async fn a_hundred_requests_for_one_unknown_namespace_share_one_look_up() {
+async fn a_hundred_requests_for_one_unknown_namespace_cause_two_look_ups() {
     let open = Arc::new(Semaphore::new(0));
     let waits = Arc::clone(&open);
     let fetch: Fetch = Arc::new(move |name| {
@@ -91,7 +91,9 @@ async fn a_hundred_requests_for_one_unknown_namespace_share_one_look_up() {
         };
         assert!(answer.text().contains(reason), "{}", answer.text());
     }
-    assert_eq!(live.count(), 1);
+    // The first one was under way when the others asked. Its answer may be older than their question, so
+    // that they share the next.
+    assert_eq!(live.count(), 2);
 }
 
 /// The router without a network: what is counted here is not what TLS costs.

@@ -13,6 +13,7 @@ mod control;
 mod docs;
 mod hooks;
 mod hostile;
+mod image;
 mod lab;
 mod layers;
 mod load;

@@ -30,3 +30,45 @@ kuma.io/sidecar-injection: disabled
 linkerd.io/inject: disabled
 sidecar.opentelemetry.io/inject: "false"
 {{- end }}
+
+{{/*
+The names of the policies that are the check, and of their bindings: of the injectors that are named, and of
+those that are in the cluster all the same: an upgrade that gives one up has yet to remove them, or may have
+failed. (Without a cluster, as in `helm template`, there is nothing to look up.)
+*/}}
+{{- define "meshgate.checks" -}}
+{{- $names := list }}
+{{- range include "meshgate.injectors" . | fromYamlArray }}
+{{- $names = append $names (printf "%s.check.meshgate.io" (.name | default .preset)) }}
+{{- end }}
+{{- range $kind := list "ValidatingAdmissionPolicy" "ValidatingAdmissionPolicyBinding" }}
+{{- range (lookup "admissionregistration.k8s.io/v1" $kind "" "").items }}
+{{- $by := index (.metadata.labels | default dict) "app.kubernetes.io/managed-by" }}
+{{- if and (eq ($by | default "") "meshgate") (hasSuffix ".check.meshgate.io" .metadata.name) }}
+{{- $names = append $names .metadata.name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toYaml ($names | uniq | sortAlpha) }}
+{{- end }}
+
+{{/*
+Whether annotations of namespaces can require one of the injectors, so that there is a mirror: by their
+presets, which a test holds to this list, or by their own rules. Also while the mirror of an earlier
+configuration is there, which goes together with its labels. Empty if not.
+*/}}
+{{- define "meshgate.mirrored" -}}
+{{- range include "meshgate.injectors" . | fromYamlArray }}
+{{- if or (has .preset (list "linkerd" "opentelemetry")) (toYaml . | contains "namespaceAnnotation") }}true{{ end }}
+{{- end }}
+{{- if lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "namespaces.meshgate.io" }}true{{ end }}
+{{- include "meshgate.mirrorPolicy" . }}
+{{- end }}
+
+{{/* Whether the mirror is a policy in the cluster. Empty if not. */}}
+{{- define "meshgate.mirrorPolicy" -}}
+{{- $group := "admissionregistration.k8s.io/v1" }}
+{{- if .Capabilities.APIVersions.Has (printf "%s/MutatingAdmissionPolicy" $group) }}
+{{- if lookup $group "MutatingAdmissionPolicy" "" "namespaces.meshgate.io" }}true{{ end }}
+{{- end }}
+{{- end }}

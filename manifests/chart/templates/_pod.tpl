@@ -29,6 +29,9 @@ readOnlyRootFilesystem: true
 
 {{- define "meshgate.image" -}}
 {{- $image := .Values.image }}
+{{- if not (or $image.registry $image.allowNoRegistry) }}
+{{- fail "\n\nimage.registry: name the registry that your nodes pull the image from, as in --set image.registry=registry.example.com/platform. Without one, nodes would ask their default registry, mostly docker.io, where another project may own the name. If every node has the image already, set image.allowNoRegistry=true.\n" }}
+{{- end }}
 {{- with $image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $image.repository }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}

@@ -13,6 +13,7 @@ use crate::kube_api::event::{self, ENFORCEMENT_RESUMED, ENFORCEMENT_SUSPENDED, E
 use crate::kube_api::kind::Id;
 use crate::kube_api::own_name;
 use crate::lifecycle::wall_clock;
+use meshgate_core::break_glass::note::LONGEST;
 use meshgate_core::break_glass::{self, Note};
 use meshgate_core::list::listed;
 use meshgate_core::names::POLICIES;
@@ -23,8 +24,6 @@ use super::output::{self, Done};
 use super::runtime::block_on;
 
 pub(super) use self::objects::{Seen, look};
-
-const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -129,7 +128,7 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
     check_injectors(&args.injector, &seen)?;
     let end = wall_clock().checked_add(length)?;
     let note = Note {
-        text: format!("{}: {}", who(client).await, reason),
+        text: format!("{}: {}", who(client).await.replace(';', ","), reason),
         // Whole seconds are easier to read.
         until: Some(Timestamp::from_second(end.as_second())?),
         injectors: args.injector.clone(),

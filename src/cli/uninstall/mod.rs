@@ -11,6 +11,8 @@ use kube::Client;
 
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::own_name;
+use crate::lifecycle::wall_clock;
+use meshgate_core::break_glass::Note;
 use meshgate_core::names::CONTROL;
 
 use self::answer::Answer;
@@ -100,7 +102,16 @@ async fn remove(
         control_runs: found.control_runs,
         ..removal::find(client, namespace).await?
     };
-    let note = format!("{}: meshgate uninstall", own_name(client).await?);
+    let left = deadline.saturating_duration_since(Instant::now());
+    let note = Note {
+        text: format!(
+            "{}: meshgate uninstall",
+            own_name(client).await?.replace(';', ",")
+        ),
+        until: Some(wall_clock().checked_add(left)?),
+        injectors: Vec::new(),
+    };
+    let note = note.to_string();
     let is_owner = |id: &&Id| id.kind == Kind::ClusterRole;
     for id in found.objects.iter().filter(|id| !is_owner(id)) {
         tracing::debug!(object = %id, "removing");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::names::{
-    CHECK_PROOF, CONFIGURATION, CONTROL, GUARD, MIRROR, MIRROR_PROOF, OWNER, PART_OF,
+    CHECK_PROOF, CONFIGURATION, CONTROL, ENTRIES, GUARD, MIRROR, MIRROR_PROOF, OWNER, PART_OF,
 };
 use meshgate_core::render::mirror;
 
@@ -31,7 +31,7 @@ pub(super) const OWN: [(ResourceKind, &str); 3] = [
 const CLUSTER_ROLES: ResourceKind = "clusterroles.rbac.authorization.k8s.io";
 
 /// The kinds of which an installation consists.
-pub(super) const INSTALLED: [ResourceKind; 15] = [
+pub(super) const INSTALLED: [ResourceKind; 17] = [
     "deployments.apps",
     "services",
     "configmaps",
@@ -47,6 +47,8 @@ pub(super) const INSTALLED: [ResourceKind; 15] = [
     CLUSTER_ROLES,
     "clusterrolebindings.rbac.authorization.k8s.io",
     "namespaces",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 
 /// One object; without a namespace if its kind has none.
@@ -87,7 +89,8 @@ pub(super) struct Installed {
 impl Installed {
     pub(super) fn add(&mut self, object: ObjectRef, annotations: &BTreeMap<String, String>) {
         // It goes with the registration.
-        if object.kind == CLUSTER_ROLES && object.name == OWNER {
+        let is_owner = object.kind == CLUSTER_ROLES && object.name == OWNER;
+        if is_owner || object.name.ends_with(ENTRIES) {
             return;
         }
         let [name, namespace] = RELEASE.map(|key| annotations.get(key).cloned());

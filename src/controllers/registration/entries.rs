@@ -98,12 +98,14 @@ pub(super) fn hold_back(object: &mut Object, live: Option<&Object>) {
 }
 
 /// How many entries are armed in the cluster, of how many that are to be. None is armed where they
-/// ask for another configuration, or enforcement is suspended.
+/// ask for another configuration, enforcement is suspended, or another client has narrowed them.
 pub(super) fn armed(wanted: &Object, live: Option<&Object>) -> (usize, usize) {
     let live = live.filter(|live| !is_of_another(live, wanted));
     let is_armed = |entry: &Entry| {
         let live = live.and_then(|live| live.entry(&entry.name));
-        live.is_some_and(Entry::is_armed)
+        live.is_some_and(|live| {
+            live.is_armed() && foreign_conditions::added(entry, live).is_empty()
+        })
     };
     let to_arm = wanted.entries().iter().filter(|entry| arms(entry));
     to_arm.fold((0, 0), |(armed, all), entry| {

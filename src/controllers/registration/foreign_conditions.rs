@@ -1,10 +1,15 @@
 //! What other clients add to meshgate's objects stays (case 78), and is reported where it narrows which
 //! pods meshgate is asked about. Pure.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement as Term;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use meshgate_core::break_glass::CONDITION;
+use meshgate_core::render::is_own_condition;
 
 use super::observed::{Entry, Object};
 
@@ -15,6 +20,14 @@ const WHOLE: [&str; 4] = [
     "rules",
     "matchConstraints",
     "matchResources",
+];
+
+/// Terms that AKS' admissions enforcer gives to every webhook, so that none looks at AKS' own namespaces
+/// (Azure/AKS#4002): key, operator, value. They are no reason to call an entry narrowed.
+const AKS: [(&str, &str, &str); 3] = [
+    ("control-plane", "DoesNotExist", ""),
+    ("control-plane", "NotIn", "true"),
+    ("kubernetes.azure.com/managedby", "NotIn", "aks"),
 ];
 
 /// Annotation with the selector terms that meshgate wrote, as JSON, each once.
@@ -165,22 +178,52 @@ pub(super) fn narrowed(wanted: &Object, live: &Object) -> Vec<String> {
         .collect()
 }
 
-fn added(wanted: &Entry, live: &Entry) -> Vec<String> {
-    let mut added = added_conditions(
-        wanted.match_conditions.as_ref(),
-        live.match_conditions.as_ref(),
-    );
-    let terms = live.terms().iter();
-    let terms = terms.filter(|term| !has_term(wanted.terms(), term));
-    added.extend(terms.map(|term| {
-        let Term { key, operator, .. } = term;
-        format!("{key} {operator} to its namespaceSelector")
-    }));
-    let own = wanted.labels();
-    let labels = live.labels().into_iter().flatten();
-    let labels = labels.filter(|(key, value)| own.and_then(|own| own.get(*key)) != Some(value));
-    added.extend(labels.map(|(key, value)| format!("{key}={value} to its namespaceSelector")));
+/// What of an entry others have added, so that meshgate is asked about fewer pods than wanted.
+pub(super) fn added(wanted: &Entry, live: &Entry) -> Vec<String> {
+    let conditions = wanted.match_conditions.as_ref();
+    let mut added = added_conditions(conditions, live.match_conditions.as_ref());
+    added.extend(added_terms(live, wanted.terms(), wanted.labels()));
     added
+}
+
+/// The same by what meshgate noted, for those who do not know what is wanted.
+pub(crate) fn foreign(live: &Object, entry: &Entry) -> Vec<String> {
+    let conditions = entry.match_conditions.iter().flatten();
+    let others = conditions.filter(|one| one.name != CONDITION && !is_own_condition(&one.name));
+    let mut added: Vec<String> = others.map(condition).collect();
+    if let Some(own) = noted(live) {
+        added.extend(added_terms(entry, &own, None));
+    }
+    added
+}
+
+fn added_terms(
+    live: &Entry,
+    own: &[Term],
+    own_labels: Option<&BTreeMap<String, String>>,
+) -> Vec<String> {
+    let terms = live.terms().iter();
+    let terms = terms.filter(|term| !has_term(own, term) && !is_of_aks(term));
+    let terms = terms.map(|Term { key, operator, .. }| format!("{key} {operator}"));
+    let labels = live.labels().into_iter().flatten();
+    let is_own = |key: &String, value| own_labels.and_then(|own| own.get(key)) == Some(value);
+    let labels = labels.filter(|(key, value)| !is_own(key, value));
+    let labels = labels.map(|(key, value)| format!("{key}={value}"));
+    let all = terms.chain(labels);
+    all.map(|one| format!("{one} to its namespaceSelector"))
+        .collect()
+}
+
+fn is_of_aks(term: &Term) -> bool {
+    let values = term.values.as_deref().unwrap_or_default();
+    let is_same = |(key, operator, value): &(&str, &str, &str)| {
+        let has_value = values
+            .iter()
+            .map(String::as_str)
+            .eq((!value.is_empty()).then_some(*value));
+        term.key == *key && term.operator == *operator && has_value
+    };
+    AKS.iter().any(is_same)
 }
 
 fn added_conditions(
@@ -189,7 +232,9 @@ fn added_conditions(
 ) -> Vec<String> {
     let is_own = |name: &str| wanted.into_iter().flatten().any(|own| own.name == name);
     let added = live.into_iter().flatten().filter(|one| !is_own(&one.name));
-    added
-        .map(|one| format!("the matchCondition {}", one.name))
-        .collect()
+    added.map(condition).collect()
+}
+
+fn condition(one: &MatchCondition) -> String {
+    format!("the matchCondition {}", one.name)
 }

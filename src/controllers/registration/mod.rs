@@ -43,6 +43,7 @@ use super::Context;
 use super::trust::Trust;
 use super::write_limiter::{Turn, WriteLimiter};
 
+pub(crate) use self::foreign_conditions::foreign;
 use self::observed::{InstallNamespace, Object, Observed, Replicas};
 use self::plan::{Action, Progress};
 use self::proof::{Proofs, SETTLE, Subject};
@@ -166,6 +167,7 @@ impl Reconciler {
             let has_fleet = self.context.form.configuration.is_some();
             let new = Triggers::new(&client, &served, &settings.namespace, has_fleet);
             *triggers = Some(new);
+            self.reporter.mirror(settings.mirror);
         }
         let observed = self.observe(&served, &settings).await?;
         settings.owner_uid = observed.owner_uid().map(str::to_owned);
@@ -250,10 +252,11 @@ impl Reconciler {
     }
 
     fn settings(&self, served: &BTreeSet<Kind>) -> Settings {
-        let found = if served.contains(&Kind::MutatingPolicy) {
-            MirrorForm::Policy
-        } else {
-            MirrorForm::Webhook
+        let mirror = match self.context.form.mirror {
+            None | Some(MirrorForm::Policy) if served.contains(&Kind::MutatingPolicy) => {
+                MirrorForm::Policy
+            }
+            _ => MirrorForm::Webhook,
         };
         let ca_bundle = match &*self.trust.borrow() {
             Some(Trust::Bundle(pem)) => Some(pem.clone()),
@@ -261,7 +264,7 @@ impl Reconciler {
         };
         Settings {
             failure_policy: FailurePolicy::Fail,
-            mirror: self.context.form.mirror.unwrap_or(found),
+            mirror,
             writers: self.writers.clone(),
             ca_bundle,
             ..self.context.form.settings.clone()

@@ -28,7 +28,7 @@ const ARGO: &str = "argocd.argoproj.io/tracking-id";
 pub(crate) struct Object {
     #[serde(skip)]
     pub(crate) id: Id,
-    /// The break-glass annotation, if it suspends enforcement.
+    /// The break-glass annotation, if it says who and why.
     #[serde(skip)]
     pub(crate) note: Option<Note>,
     pub(crate) metadata: ObjectMeta,
@@ -167,8 +167,13 @@ impl Entry {
 
     /// Whether it fails closed, and no administrator has suspended it.
     pub(crate) fn is_armed(&self) -> bool {
+        self.fails_closed() && !self.is_suspended()
+    }
+
+    /// Whether an administrator has suspended it, as a whole or in part.
+    pub(crate) fn is_suspended(&self) -> bool {
         let mut conditions = self.match_conditions.iter().flatten();
-        self.fails_closed() && !conditions.any(|one| one.name == CONDITION)
+        conditions.any(|one| one.name == CONDITION)
     }
 
     pub(crate) fn terms(&self) -> &[LabelSelectorRequirement] {

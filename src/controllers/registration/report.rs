@@ -11,7 +11,7 @@ use crate::kube_api::{CallError, MANAGER};
 use crate::lifecycle::wall_clock;
 use crate::metrics::gauge_of;
 use meshgate_core::list::listed;
-use meshgate_core::render::CONFIGURATION;
+use meshgate_core::render::{CONFIGURATION, MirrorForm};
 
 use super::observed::{Object, Observed};
 use super::plan::Hold;
@@ -116,6 +116,16 @@ impl Reporter {
         }
     }
 
+    /// Reports that the mirror is not what the flag asks for, if so.
+    pub(super) fn mirror(&self, mirror: MirrorForm) {
+        if mirror == MirrorForm::Webhook && self.context.form.mirror == Some(MirrorForm::Policy) {
+            tracing::warn!(
+                "this API server serves no MutatingAdmissionPolicy (Kubernetes 1.36 and later do): a webhook \
+                 mirrors annotations of namespaces, in spite of --mirror=policy"
+            );
+        }
+    }
+
     /// Reports an object that was not written because another client keeps changing it.
     pub(super) fn contended(&self, id: &Id, live: Option<&Object>) {
         let fields = live.and_then(|live| live.metadata.managed_fields.as_ref());
@@ -143,11 +153,16 @@ impl Reporter {
     /// Reports that enforcement is on again.
     pub(super) async fn resumed(&self, id: &Id, live: Option<&Object>) {
         let note = live.and_then(|live| live.note.as_ref());
+        let why = match note {
+            Some(note) if note.is_over(wall_clock()) => "the suspension has expired",
+            Some(_) => "the suspension had no end within 24 hours",
+            None => "entries were suspended without who and why",
+        };
         let note = note.map(ToString::to_string).unwrap_or_default();
-        tracing::warn!(object = %id, note, "enforcement resumed: the suspension has expired");
+        tracing::warn!(object = %id, note, "enforcement resumed: {why}");
         let event = Event {
             reason: event::ENFORCEMENT_RESUMED,
-            message: format!("the suspension has expired: {note}"),
+            message: format!("{why}: {note}"),
             is_warning: false,
         };
         self.event(id, live, &event).await;

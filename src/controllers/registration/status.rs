@@ -84,19 +84,22 @@ impl Facts<'_> {
             is_check(&one.id) && live.is_some_and(|live| !contains(live, one))
         };
         let suspended = wanted.iter().filter(is_suspended).count();
+        // Narrowed entries are not counted as armed; policies are not counted.
+        let narrowed = self.narrowed();
+        let is_off = suspended > 0 || narrowed.iter().any(|(one, _)| one.spec.is_some());
         let mut status = Status {
             line: None,
             is_complete,
-            enforces: (is_complete || by_webhooks) && self.is_to_enforce && suspended == 0,
+            enforces: (is_complete || by_webhooks) && self.is_to_enforce && !is_off,
             suspended,
-            narrowed: self.narrowed(),
+            narrowed: narrowed.into_iter().map(|(_, text)| text).collect(),
             hold: self.look.plan.hold,
         };
         status.line = self.line(armed, all, &status);
         status
     }
 
-    fn narrowed(&self) -> Vec<String> {
+    fn narrowed(&self) -> Vec<(&Object, String)> {
         // Then entries in the cluster were written for another configuration.
         if self.look.plan.hold == Hold::AwaitRollout {
             return Vec::new();
@@ -106,9 +109,11 @@ impl Facts<'_> {
         // What `break-glass` adds is reported as a suspension.
         let is_suspended = |live: &Object| live.note.as_ref().is_some_and(|n| n.until.is_some());
         let pairs = pairs.filter(|(_, live)| !is_suspended(live));
-        pairs
-            .flat_map(|(wanted, live)| narrowed(wanted, live))
-            .collect()
+        let of_one = |(wanted, live)| {
+            let texts = narrowed(wanted, live).into_iter();
+            texts.map(move |text| (wanted, text))
+        };
+        pairs.flat_map(of_one).collect()
     }
 
     fn line(&self, armed: usize, all: usize, status: &Status) -> Option<Line> {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::orders::{Orders, Stage};
@@ -23,6 +24,7 @@ pub(super) struct Activity {
     last_answer: AtomicBool,
     body_left: AtomicBool,
     last_look: AtomicBool,
+    pub(super) asked: Notify,
 }
 
 /// What a connection is doing at one moment.
@@ -32,6 +34,8 @@ pub(super) struct Snapshot {
     since: Instant,
     /// Whether it has ever carried a request.
     used: bool,
+    /// It is idle, and was asked to make room for another connection.
+    asked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +54,12 @@ impl Activity {
                 phase: Phase::Idle,
                 since: now,
                 used: false,
+                asked: false,
             }),
             last_answer: AtomicBool::new(false),
             body_left: AtomicBool::new(false),
             last_look: AtomicBool::new(false),
+            asked: Notify::new(),
         }
     }
 
@@ -61,10 +67,25 @@ impl Activity {
         *self.snapshot.lock()
     }
 
+    /// Whether it was ever used, and since when it is idle; `None` if it is in use, or was asked to leave.
+    pub(super) fn idle(&self) -> Option<(bool, Instant)> {
+        let now = self.now();
+        (now.phase == Phase::Idle && !now.asked).then_some((now.used, now.since))
+    }
+
+    /// Its place is wanted. It closes unless a request comes first.
+    pub(super) fn ask_to_leave(&self) {
+        let mut snapshot = self.snapshot.lock();
+        snapshot.asked = snapshot.phase == Phase::Idle;
+        drop(snapshot);
+        self.asked.notify_one();
+    }
+
     pub(super) fn bytes_read(&self) {
         let mut snapshot = self.snapshot.lock();
         if snapshot.phase == Phase::Idle {
             snapshot.phase = Phase::Headers;
+            snapshot.asked = false;
             snapshot.since = Instant::now();
         }
     }
@@ -72,7 +93,7 @@ impl Activity {
     /// The headers of a request are complete. `has_body`: there is more to come.
     pub(super) fn begin_request(&self, has_body: bool) {
         let mut snapshot = self.snapshot.lock();
-        snapshot.used = true;
+        (snapshot.used, snapshot.asked) = (true, false);
         snapshot.phase = Phase::Busy;
         self.body_left.store(has_body, Ordering::Relaxed);
     }
@@ -177,10 +198,14 @@ impl<'a> Rules<'a> {
         if let Some(closing) = self.closing {
             return (closing.max(now.since) + headers, Expiry::Stuck);
         }
+        if now.asked && now.used {
+            return (now.since, Expiry::Idle);
+        }
         let stopping = self.orders.stage == Stage::Stopping;
         // A client that has just connected is about to send.
         match (now.used, stopping, self.orders.pressed) {
             (false, true, _) => (self.opened + headers, Expiry::Unused),
+            (false, false, _) if now.asked => (now.since, Expiry::Unused),
             (false, false, true) => (self.opened + UNUSED_UNDER_PRESSURE, Expiry::Unused),
             (true, true, _) => (now.since + QUIET, Expiry::Idle),
             (_, false, _) => (now.since + self.limits.idle_time, Expiry::Idle),

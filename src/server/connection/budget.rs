@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::server::args::LARGE_BODY;
 
 /// Bytes that a request holds without a permit.
-pub(super) const SMALL_BODY: usize = 32 * 1024;
+pub(super) const SMALL_BODY: usize = 16 * 1024;
 
 /// What it costs to keep one more piece, however small.
 const PIECE: usize = 128;

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONNECTION, HeaderValue};
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse;
 use axum::{BoxError, Router};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tower::Service;
@@ -16,8 +17,14 @@ use tower::Service;
 use super::activity::Activity;
 use super::budget::{Permit, Pool, Share};
 
+/// The answer to a client that shows no certificate of an API server: it learns nothing else.
+const NO_CALLER: &str = "meshgate answers API servers: expected a client certificate that --client-ca signed for a \
+                         --client-name\n";
+
 /// Answers the requests of one connection, one after the other.
 pub(super) struct Handler {
+    /// Whether the client is one that may ask.
+    pub(super) is_caller: bool,
     pub(super) router: Router,
     pub(super) activity: Arc<Activity>,
     pub(super) pool: Pool,
@@ -33,6 +40,13 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let activity = Arc::clone(&self.activity);
         activity.begin_request(!request.body().is_end_stream());
+        if !self.is_caller {
+            let mut answer = (StatusCode::FORBIDDEN, NO_CALLER).into_response();
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+            activity.end_request();
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
         let permit = Permit::default();
         let mut request = request.map(|body| {
             Body::new(WatchedBody {

@@ -10,6 +10,7 @@ mod budget;
 mod handler;
 mod io;
 mod orders;
+mod peers;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -32,14 +33,17 @@ use self::budget::Pool;
 use self::handler::Handler;
 use self::io::{LINGER, Watched};
 pub(super) use self::orders::{Orders, Stage};
+pub(super) use self::peers::{Peers, Place};
 use super::args::Limits;
+use super::tls::{LiveTls, is_for};
 
 /// What all connections of a server have in common.
 pub(super) struct Connections {
-    tls: TlsAcceptor,
+    pub(super) tls: LiveTls,
     router: Router,
     limits: Limits,
     pool: Pool,
+    pub(super) peers: Arc<Peers>,
     http: http1::Builder,
 }
 
@@ -64,7 +68,7 @@ enum End {
 }
 
 impl Connections {
-    pub(super) fn new(tls: Arc<rustls::ServerConfig>, router: Router, limits: Limits) -> Self {
+    pub(super) fn new(tls: LiveTls, router: Router, limits: Limits) -> Self {
         let header_size = limits.header_size as usize;
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -72,9 +76,13 @@ impl Connections {
             .max_header_size(header_size)
             .max_buf_size(header_size);
         Self {
-            tls: TlsAcceptor::from(tls),
+            tls,
             router,
             pool: Pool::new(limits.body_memory),
+            peers: Arc::new(Peers::new(
+                limits.connections_per_peer,
+                &limits.api_server_peers,
+            )),
             limits,
             http,
         }
@@ -89,14 +97,16 @@ impl Connections {
     pub(super) async fn serve(
         self: Arc<Self>,
         stream: TcpStream,
+        place: Place,
         mut orders: watch::Receiver<Orders>,
     ) {
         // Answers are small and written at once: waiting to fill a packet only costs time.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
+        let tls = TlsAcceptor::from(self.tls.config.load_full());
         let stream = tokio::select! {
-            handshake = self.tls.accept(stream) => match handshake {
+            handshake = tls.accept(stream) => match handshake {
                 Ok(stream) => stream,
                 Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
             },
@@ -106,15 +116,23 @@ impl Connections {
         };
         // In a box, so that a handshake, of which there may be many that never end well, does not
         // hold the room that serving takes.
-        Box::pin(self.speak(stream, orders)).await;
+        let activity = Arc::clone(&place.activity);
+        Box::pin(self.speak(stream, activity, orders)).await;
     }
 
-    async fn speak(&self, stream: TlsStream<TcpStream>, orders: watch::Receiver<Orders>) {
+    async fn speak(
+        &self,
+        stream: TlsStream<TcpStream>,
+        activity: Arc<Activity>,
+        orders: watch::Receiver<Orders>,
+    ) {
         let opened = Instant::now();
-        let activity = Arc::new(Activity::new(opened));
+        let chain = stream.get_ref().1.peer_certificates();
+        let is_caller = self.limits.client_ca.is_none() || is_for(chain, &self.limits.client_names);
         let peer = stream.get_ref().0.peer_addr().ok();
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
         let handler = Handler {
+            is_caller,
             router: self.router.clone(),
             activity: Arc::clone(&activity),
             pool: self.pool.clone(),
@@ -163,6 +181,8 @@ async fn too_long(orders: &mut watch::Receiver<Orders>, limit: Duration) {
 enum Event {
     /// The server wants something else (`true`), or is gone (`false`).
     Ordered(bool),
+    /// Its place is wanted: what is due has changed.
+    Asked,
     Served(Result<(), hyper::Error>),
     Overdue(Expiry),
 }
@@ -186,6 +206,7 @@ impl Life<'_> {
                 biased;
                 changed = self.orders.changed() => Event::Ordered(changed.is_ok()),
                 end = &mut *served => Event::Served(end),
+                () = self.activity.asked.notified() => Event::Asked,
                 expiry = poll_fn(|cx| {
                     poll_expiry(&self.rules, &self.activity, cx, timer.as_mut())
                 }) => Event::Overdue(expiry),
@@ -193,6 +214,7 @@ impl Life<'_> {
             match event {
                 Event::Ordered(true) => self.obey(),
                 Event::Ordered(false) => return End::Abandoned,
+                Event::Asked => {}
                 Event::Served(Ok(())) => return End::Closed,
                 Event::Served(Err(error)) => return End::Broken(error),
                 Event::Overdue(expiry @ (Expiry::Idle | Expiry::Unused)) => {

@@ -1,8 +1,10 @@
 //! Odd and hostile requests over TLS: an answer or a bad call, never a panic, and the next
 //! request is served.
 
+mod flood;
 mod hostile;
 mod lookup;
+mod memory;
 mod metadata;
 mod stale;
 

@@ -86,10 +86,10 @@ impl Namespace {
     }
 
     fn slim(&self) -> slim::Namespace {
-        match self.object() {
-            Object::Namespace(namespace) => namespace,
-            other => panic!("{other:?}"),
-        }
+        let Object::Namespace(namespace) = self.object() else {
+            panic!("another kind")
+        };
+        namespace
     }
 
     /// As the API server reads a selector.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use meshgate::server::descriptors;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -159,5 +160,54 @@ async fn large_bodies_wait_for_each_other_and_none_is_refused() {
                 in_time("all answers", calls.join_all()).await;
             },
         )
+        .await;
+}
+
+/// Every connection holds as much of a body as it may, and those bodies that are larger are such as
+/// take most to read. The chart's limit is 256 MiB.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_limits_at_their_worst_leave_a_quarter_of_the_memory() {
+    const LIMIT: u64 = 192 * MIB;
+    let room = descriptors::make_room(3_000);
+    assert!(room >= 3_000, "the limit of open files is too low: {room}");
+    let siege = Siege::begin(&["--connections-per-peer=4096"]).await;
+    let more = LIMIT - siege.before;
+    let what = "2,030 connections with bodies and 16 large ones, again and again";
+    siege
+        .stands(what, more, LIMIT, async |siege: &Siege| {
+            let mut held = Vec::new();
+            for _ in 0..2_030 {
+                let mut stream = siege.raw().await;
+                let head = format!(
+                    "POST {PATH} HTTP/1.1\r\nHost: x\r\nX: {}\r\nContent-Type: application/json\r\n\
+                     Content-Length: 7000000\r\n\r\n",
+                    "x".repeat(7_000)
+                );
+                stream.write_all(head.as_bytes()).await.unwrap();
+                // What the server does not read stays in the kernel.
+                let piece = vec![b' '; 40_000];
+                drop(timeout(Duration::from_millis(20), stream.write_all(&piece)).await);
+                held.push(stream);
+            }
+            let text = format!("\"generateName\":\"{}\\n\"", "a\\n".repeat(2_600_000));
+            let body = review("worst").replace(r#""generateName":"x-""#, &text);
+            let mut calls = JoinSet::new();
+            for _ in 0..16 {
+                let (addr, ca_pem) = (siege.process.gate, siege.process.ca_pem.clone());
+                let body = body.clone();
+                calls.spawn(async move {
+                    let call = async {
+                        let mut client = Client::try_connect(addr, &ca_pem).await.ok()?;
+                        client
+                            .try_post("/mutate/pods?timeout=30s", &body)
+                            .await
+                            .ok()
+                    };
+                    timeout(Duration::from_secs(60), Box::pin(call)).await.ok()
+                });
+            }
+            in_time("the end of the large ones", calls.join_all()).await;
+            drop(held);
+        })
         .await;
 }

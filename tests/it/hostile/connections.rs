@@ -1,6 +1,7 @@
 //! Connections that do nothing, or nothing that makes sense.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use meshgate::server::descriptors;
 use rustls::crypto::aws_lc_rs;
@@ -8,11 +9,12 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::{MIB, Siege, all, rest};
 use crate::support::client::Client;
-use crate::support::in_time;
 use crate::support::load::{PATH, review};
+use crate::support::{figures, in_time};
 
 /// The first message of a TLS handshake.
 fn client_hello() -> Vec<u8> {
@@ -130,4 +132,43 @@ async fn five_thousand_connections_that_do_nothing() {
             siege.load.goes_on(50).await;
         })
         .await;
+}
+
+/// All places are held by clients that were answered and then say nothing. An API server that calls
+/// twelve times a second, each time on a new connection or on its own, loses no call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_thousand_clients_that_go_silent_after_an_answer() {
+    const PLACES: usize = 2_048;
+    let room = descriptors::make_room(3_000);
+    assert!(room >= 3_000, "the limit of open files is too low: {room}");
+    for own_cap in ["--connections-per-peer=1024", "--connections-per-peer=4096"] {
+        let siege = Siege::begin(&[own_cap]).await;
+        let what = format!("{PLACES} clients that go silent after an answer, {own_cap}");
+        siege
+            .stands(&what, 128 * MIB, 64 * MIB, async |siege: &Siege| {
+                let (addr, ca_pem) = (siege.process.gate, &siege.process.ca_pem);
+                let call = async || {
+                    let mut client = Client::try_connect(addr, ca_pem).await.ok()?;
+                    let answer = client.try_post(PATH, &review("call")).await.ok()?;
+                    answer.text().contains("call").then_some(client)
+                };
+                let mut silent = Vec::new();
+                for _ in 0..PLACES {
+                    silent.push(in_time("an answer", Box::pin(call())).await.unwrap());
+                }
+                let mut calls = tokio::time::interval(Duration::from_millis(1_000 / 12));
+                let mut lost = 0;
+                for _ in 0..60 {
+                    calls.tick().await;
+                    let answered = timeout(Duration::from_secs(5), Box::pin(call())).await;
+                    lost += usize::from(!matches!(answered, Ok(Some(_))));
+                }
+                figures(&format!(
+                    "{what}: {lost} of 60 calls on new connections lost"
+                ));
+                assert_eq!(lost, 0);
+                siege.load.goes_on(50).await;
+            })
+            .await;
+    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::harness::{Lab, Options, PATIENCE, User, WITHOUT_MUTATING_POLICIES, within};
+use super::harness::version::{has_mutating_policies, minor, without_mutating_policies};
+use super::harness::{Lab, Options, PATIENCE, User, within};
 use crate::support::figures;
 
 const WEB: &str = "
@@ -147,6 +148,14 @@ async fn compaction_makes_an_old_watch_expire() {
     assert_eq!(code, 410);
 }
 
+/// Else a test of an older version would be one of the newest.
+#[tokio::test]
+async fn an_api_server_is_of_the_version_that_was_asked_for() {
+    let lab = Lab::shared().await;
+    let version = lab.get("/version").await.unwrap();
+    assert_eq!(version["minor"], minor().to_string());
+}
+
 /// An API server that does not have an API, as an older one: what is to work without it is tested
 /// with this.
 #[tokio::test]
@@ -159,10 +168,12 @@ async fn an_api_can_be_hidden() {
             .any(|r| r["name"] == "mutatingadmissionpolicies")
     };
     let shared = Lab::shared().await;
-    assert!(has(shared.get(group).await.unwrap()));
+    let is_served = has(shared.get(group).await.unwrap());
+    assert_eq!(is_served, has_mutating_policies());
+    let flags = without_mutating_policies().iter();
     let lab = Lab::own(Options {
         only: vec!["etcd", "kube-apiserver"],
-        api_server_flags: WITHOUT_MUTATING_POLICIES.map(str::to_owned).to_vec(),
+        api_server_flags: flags.map(|&flag| flag.to_owned()).collect(),
         ..Options::default()
     })
     .await;

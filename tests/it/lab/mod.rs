@@ -8,6 +8,7 @@ mod break_glass;
 mod certificates;
 mod chart;
 mod cleanup;
+mod client_certificates;
 mod control_plane;
 mod dapr;
 mod enforcement;

@@ -108,3 +108,28 @@ fn the_image_is_what_the_pods_expect() {
         "\nversion: {version}\nappVersion: \"{version}\"\n"
     )));
 }
+
+/// A tag of an action can be moved by its owner, a commit cannot; and a token that may write is for the
+/// jobs that push.
+#[test]
+fn workflows_pin_their_actions_and_begin_with_the_right_to_read() {
+    for (name, runs) in [("test.yml", "make test"), ("release.yml", "cosign sign")] {
+        let text = super::text(&format!("../.github/workflows/{name}"));
+        assert!(
+            text.contains("\npermissions:\n  contents: read\n\n"),
+            "{name}"
+        );
+        assert!(text.contains(runs), "{name}");
+        let uses: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- uses: "))
+            .collect();
+        assert!(!uses.is_empty(), "{name}");
+        for action in uses {
+            let (_, pin) = action.split_once('@').unwrap();
+            let (commit, tag) = pin.split_once(" # v").unwrap_or_default();
+            let is_commit = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+            assert!(is_commit && !tag.is_empty(), "{name}: {action}");
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! What the roles say, without a cluster. That each rule is used, and that no other is needed, is
 //! held by `lab::rights`.
 
+use meshgate_core::injector::{Injectors, PRESETS};
+use meshgate_core::render::mirror::is_needed;
 use serde_json::Value;
 
-use super::{installed, name, of_kind};
+use super::{installed, name, of_kind, text};
 
 fn rules(role: &Value) -> impl Iterator<Item = &Value> {
     role["rules"].as_array().into_iter().flatten()
@@ -68,12 +70,64 @@ fn what_others_own_cannot_be_changed() {
                     "mutatingwebhookconfigurations"
                     | "validatingwebhookconfigurations"
                     | "mutatingadmissionpolicies"
-                    | "mutatingadmissionpolicybindings" => (&["list", "watch"], true),
+                    | "mutatingadmissionpolicybindings"
+                    | "validatingadmissionpolicies"
+                    | "validatingadmissionpolicybindings" => (&["list", "watch"], true),
                     _ => (&[], false),
                 };
                 let harmless = verbs.iter().all(|verb| harmless.contains(verb));
                 assert!(!is_named || named || harmless, "{}: {rule}", name(role));
             }
+        }
+    }
+}
+
+/// The chart grants what the mirror takes where a preset in this list is named, and nowhere else.
+#[test]
+fn the_chart_knows_which_presets_are_mirrored() {
+    let text = text("chart/templates/_injectors.tpl");
+    let needs = |name: &str| {
+        let head = "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n";
+        let config = format!("{head}- preset: {name}\n");
+        let injectors = Injectors::from_yaml("test", config.as_bytes()).unwrap();
+        injectors.iter().any(is_needed)
+    };
+    let names = PRESETS.iter().map(|(name, _)| *name);
+    let mirrored: Vec<String> = names
+        .filter(|name| needs(name))
+        .map(|name| format!("\"{name}\""))
+        .collect();
+    let expected = format!("has .preset (list {})", mirrored.join(" "));
+    assert!(text.contains(&expected), "{expected}");
+}
+
+/// The fence holds for the account that it is bound to, and that account cannot change it.
+#[test]
+fn the_fence_is_out_of_reach_of_those_whom_it_limits() {
+    let objects = installed();
+    let fences = of_kind(&objects, "ValidatingAdmissionPolicy");
+    let [fence] = fences[..] else {
+        panic!("{fences:?}")
+    };
+    let conditions = fence["spec"]["matchConditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 1);
+    let account =
+        "request.userInfo.username == 'system:serviceaccount:meshgate-system:meshgate-control'";
+    assert_eq!(conditions[0]["expression"], account);
+    assert_eq!(fence["spec"]["failurePolicy"], "Fail");
+    let own = fence["metadata"]["name"].as_str().unwrap();
+    for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+        for rule in
+            rules(role).filter(|rule| texts(rule, "resources").join(" ").contains("validating"))
+        {
+            let reads = texts(rule, "verbs")
+                .iter()
+                .all(|verb| ["list", "watch"].contains(verb));
+            let names = texts(rule, "resourceNames");
+            assert!(
+                reads || !names.is_empty() && !names.contains(&own),
+                "{rule}"
+            );
         }
     }
 }

@@ -7,10 +7,20 @@ pub(crate) mod server;
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Longer than anything takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The time by the clock that the API server has as well, and so many hours later.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an API server knows no other clock"
+)]
+pub(crate) fn in_hours(hours: i64) -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(hours)
+}
 
 /// Asks again and again until the answer is yes.
 pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {

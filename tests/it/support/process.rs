@@ -30,6 +30,8 @@ pub(crate) struct Process {
 
 /// How a process is started.
 pub(crate) struct Start<'a> {
+    /// What stands in for the program, see [`program`].
+    pub(crate) program: Option<&'a Path>,
     pub(crate) flags: &'a [&'a str],
     pub(crate) env: &'a [(&'a str, &'a str)],
     /// The kubeconfig of the cluster to serve; the examples' folder if there is none.
@@ -41,6 +43,7 @@ pub(crate) struct Start<'a> {
 impl Default for Start<'_> {
     fn default() -> Self {
         Self {
+            program: None,
             flags: &[],
             env: &[],
             kubeconfig: None,
@@ -50,7 +53,7 @@ impl Default for Start<'_> {
 }
 
 /// What the tests were built with, or the program that a benchmark names.
-fn program() -> OsString {
+pub(crate) fn program() -> OsString {
     let named = std::env::var_os("MESHGATE_PROGRAM");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_meshgate").into())
 }
@@ -146,7 +149,8 @@ impl Start<'_> {
                 &configuration,
             ],
         };
-        let mut child = Command::new(program())
+        let program = self.program.map_or_else(program, |path| path.into());
+        let mut child = Command::new(program)
             .arg("serve")
             .args(source)
             .arg("--certs-dir")

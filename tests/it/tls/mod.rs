@@ -1,6 +1,7 @@
 //! The server over real TLS on loopback: limits, certificates, probes.
 
 mod admin;
+pub(crate) mod clients;
 mod drain;
 mod hostile;
 

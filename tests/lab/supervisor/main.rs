@@ -25,6 +25,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use self::control_plane::ControlPlane;
+use self::control_plane::components::API_SERVER;
 pub(crate) use self::folder::Folder;
 use self::stop::{Event, Stop};
 
@@ -64,6 +65,9 @@ struct Options {
     /// One more flag for the API server, as in `--api-server-flag=--v=4`; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     api_server_flag: Vec<String>,
+    /// An older API server, as in `1.30`; `make lab PROGRAMS=compat` builds them
+    #[arg(long, env = "MESHGATE_LAB_KUBERNETES", value_name = "VERSION")]
+    kubernetes: Option<String>,
     /// How many Nodes kwok plays [default: 2, or none with --network]
     #[arg(long)]
     nodes: Option<usize>,
@@ -86,6 +90,15 @@ struct Options {
 impl Options {
     fn nodes(&self) -> usize {
         self.nodes.unwrap_or(if self.network { 0 } else { 2 })
+    }
+
+    /// Where a component's program is.
+    fn program(&self, component: &str) -> PathBuf {
+        let bin = self.lab.join("bin");
+        match &self.kubernetes {
+            Some(version) if component == API_SERVER => bin.join(format!("{component}-{version}")),
+            _ => bin.join(component),
+        }
     }
 }
 

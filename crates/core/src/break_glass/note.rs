@@ -2,7 +2,35 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+macro_rules! time {
+    () => {
+        "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+    };
+}
+
+macro_rules! tail {
+    () => {
+        concat!(";\\s*until=", time!(), "(\\s*;\\s*injector=[^;]+)?\\s*$")
+    };
+}
+
+/// For the guard, as regular expressions: a note with who, why and an end; its fields; the end.
+/// What matches is read by [`Note::parse`] with the same end.
+pub(crate) const CEL_NOTE: &str = concat!("^\\s*[^;\\s]+\\s+[^;\\s][\\s\\S]*", tail!());
+pub(crate) const CEL_TAIL: &str = tail!();
+pub(crate) const CEL_TIME: &str = time!();
+
+/// How far away the end may be.
+pub const LONGEST: SignedDuration = SignedDuration::from_hours(24);
+/// Clocks may differ by this much.
+const SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// How far away the guard and replicas let the end be.
+pub(crate) fn longest() -> SignedDuration {
+    LONGEST + SKEW
+}
 
 /// The annotation: `WHO: WHY; until=TIME; injector=A,B`. The command writes the fields behind the text; a
 /// person may write them or leave them out.
@@ -16,17 +44,17 @@ pub struct Note {
     pub injectors: Vec<String>,
 }
 
-/// Whether the text of the annotation suspends enforcement: two words at least, who and why. A word ends
-/// with ASCII white space, as in the guard's expression.
-pub fn suspends(annotation: &str) -> bool {
-    annotation.split_ascii_whitespace().nth(1).is_some()
+/// Whether the text says who and why: two words at least before any semicolon. A word ends with ASCII white
+/// space, as in the guard's expression.
+fn says_who_and_why(annotation: &str) -> bool {
+    let text = annotation.split(';').next().unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).is_some()
 }
 
 impl Note {
-    /// Reads an annotation; `None` if it does not suspend enforcement. What cannot be read as a field is
-    /// text, so that a time with a typing error never comes.
+    /// Reads an annotation; `None` if it does not say who and why. What cannot be read as a field is text.
     pub fn parse(annotation: &str) -> Option<Self> {
-        if !suspends(annotation) {
+        if !says_who_and_why(annotation) {
             return None;
         }
         let mut note = Self {
@@ -73,10 +101,10 @@ impl Note {
         self.injectors.is_empty() || self.injectors.iter().any(|name| name == injector)
     }
 
-    /// Whether replicas admit pods without the sidecars that it is about. Not for a note without an end:
-    /// its writer changes the objects by hand.
+    /// Whether it suspends enforcement: it has an end, which has not come and is at most a day away.
     pub fn is_open(&self, now: Timestamp) -> bool {
-        self.until.is_some_and(|until| now < until)
+        let left = self.until.map(|until| until.duration_since(now));
+        left.is_some_and(|left| left.is_positive() && left <= longest())
     }
 
     /// Names for reports and metrics: those of the injectors, or `all`.

@@ -66,7 +66,7 @@ fn replicas_pass_what_it_is_about_and_only_until_the_end() {
     assert!(some.is_open(at("2026-01-01T00:14:59Z")) && !some.is_open(at(UNTIL)));
     assert!(some.is_about("linkerd") && !some.is_about("vault"));
     assert!(note("jane: x").is_about("vault"));
-    // A person who wrote no end changes by hand what is to change.
+    // Without an end it suspends nothing.
     assert!(!note("jane: x").is_open(at(UNTIL)) && !note("jane: x").is_over(at(UNTIL)));
 }
 
@@ -251,20 +251,40 @@ proptest! {
 
 /// The same texts are put to the guard of an API server (`registration::keeping`).
 #[test]
-fn two_words_suspend_enforcement() {
-    for (note, expected) in [
+fn a_note_needs_who_and_why_and_an_end_within_a_day() {
+    let now = at("2026-01-01T00:00:00Z");
+    for (text, expected) in [
         ("", false),
         (" ", false),
         ("x", false),
         (" x ", false),
-        ("x\u{a0}y", false),
-        ("x y", true),
-        ("x\ty", true),
-        ("x\ny", true),
-        ("jane: the mesh is being replaced", true),
+        ("x y", false),
+        ("x; until=TIME", false),
+        ("x ; until=TIME", false),
+        ("x; injector=a; until=TIME", false),
+        ("x\u{a0}y; until=TIME", false),
+        ("x y; until=tomorrow", false),
+        ("x y; until=9999-01-01T00:00:00Z", false),
+        ("x y; until=TIME; b", false),
+        ("x y; until=TIME", true),
+        ("x\ty;until=TIME", true),
+        ("x\ny; until=TIME", true),
+        ("x y; until=9999-01-01T00:00:00Z; until=TIME", true),
+        (
+            "jane: the mesh is being replaced; until=TIME; injector=a,b ",
+            true,
+        ),
     ] {
-        assert_eq!(note::suspends(note), expected, "{note:?}");
+        let text = text.replace("TIME", "2026-01-02T00:00:00Z");
+        let note = Note::parse(&text);
+        assert_eq!(
+            note.is_some_and(|note| note.is_open(now)),
+            expected,
+            "{text:?}"
+        );
     }
+    let late = note("x y; until=2026-01-02T00:05:01Z");
+    assert!(!late.is_open(now) && late.is_open(at("2026-01-01T00:00:01Z")));
 }
 
 fn is_added(condition: &Value) -> bool {

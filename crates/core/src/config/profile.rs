@@ -99,7 +99,7 @@ impl<'d> Resolver<'d> {
         let mut rules = self.rules(rules)?;
         if spec.opt_out == Some(OptOut::Forbid) {
             let is_on = |rule: &Rule| rule.option.as_ref().is_none_or(|name| self.options[name]);
-            rules = forbidding(rules, is_on);
+            rules = forbidding(&rules, is_on);
         }
         for (position, rule) in (1..).zip(&mut rules) {
             rule.position = position;

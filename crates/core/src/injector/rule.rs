@@ -84,6 +84,10 @@ impl fmt::Display for Key {
 /// One test of a value, with Kubernetes' meaning of an absent key (labels.Requirement in
 /// kubernetes/kubernetes, staging/src/k8s.io/apimachinery/pkg/labels/selector.go). One form for `in`, `notIn`
 /// and `exists`, so that tests can be negated and joined.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of a term, each with or without the others"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Test {
     /// Whether an absent key passes.
@@ -287,32 +291,34 @@ impl Rule {
 /// Rules where no pod may spare itself. Before each rule that spares a pod for what the pod says stand those by
 /// which its namespace decides on pods that say nothing, with the terms of both: where one needs the
 /// injector, the pod is refused.
-pub(crate) fn forbidding(rules: Vec<Rule>, is_on: impl Fn(&Rule) -> bool) -> Vec<Rule> {
+pub(crate) fn forbidding(rules: &[Rule], is_on: impl Fn(&Rule) -> bool) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
-    for rule in &rules {
-        if rule.spares_pod() {
-            let mut before: Vec<Rule> = Vec::new();
-            for silent in rules.iter().filter(|rule| is_on(rule)) {
-                let Some(terms) = silent.of_silent_pods() else {
-                    continue;
-                };
-                let is_needed = silent.then != Outcome::NotRequired;
-                before.push(Rule {
-                    when: rule.when.iter().chain(terms).cloned().collect(),
-                    then: if is_needed {
-                        Outcome::OptOut
-                    } else {
-                        Outcome::NotRequired
-                    },
-                    ..rule.clone()
-                });
-            }
-            // Behind the last that refuses, the rule itself says the same.
-            let refuses = |one: &Rule| one.then == Outcome::OptOut;
-            before.truncate(before.iter().rposition(refuses).map_or(0, |last| last + 1));
-            before.retain(|one| coverage::contradiction(&one.when).is_none());
-            all.extend(before);
-        }
+    for rule in rules {
+        let before = rules
+            .iter()
+            .filter(|silent| rule.spares_pod() && is_on(silent));
+        let before = before.filter_map(|silent| {
+            let when: Vec<Term> = silent
+                .of_silent_pods()?
+                .chain(&rule.when)
+                .cloned()
+                .collect();
+            let then = match silent.then {
+                Outcome::NotRequired => Outcome::NotRequired,
+                Outcome::Required | Outcome::Invalid | Outcome::OptOut => Outcome::OptOut,
+            };
+            let can_hold = coverage::contradiction(&when).is_none();
+            can_hold.then(|| Rule {
+                when,
+                then,
+                ..rule.clone()
+            })
+        });
+        let mut before: Vec<Rule> = before.collect();
+        // Behind the last that refuses, the rule itself says the same.
+        let refuses = |one: &Rule| one.then == Outcome::OptOut;
+        before.truncate(before.iter().rposition(refuses).map_or(0, |last| last + 1));
+        all.extend(before);
         all.push(rule.clone());
     }
     all

@@ -28,6 +28,8 @@ pub(super) enum Name {
     /// Several are: a number that stays the same as long as the entry asks for the same injectors in the
     /// same namespaces.
     Several(u64),
+    /// Updates that give a sidecar another image.
+    Image,
 }
 
 /// Numbers of entries are below this. There are at most some hundred entries.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::names::REQUIRED;
+
 /// Name and expression. Every user can write the annotation of a mirror pod, so that exemption is bound to
 /// the user (case 35).
 const EXEMPTIONS: [(&str, &str); 3] = [
@@ -31,4 +33,9 @@ pub(super) fn conditions() -> Vec<Value> {
 /// The same, as expressions that `&&` joins.
 pub(super) fn expressions() -> impl Iterator<Item = &'static str> {
     EXEMPTIONS.into_iter().map(|(_, expression)| expression)
+}
+
+/// Whether entries for pods have a condition of this name.
+pub fn is_own_condition(name: &str) -> bool {
+    name == REQUIRED || EXEMPTIONS.iter().any(|(own, _)| *own == name)
 }

@@ -14,7 +14,7 @@ use crate::condition::chain::{Chain, Choice};
 use crate::injector::coverage;
 use crate::injector::rule::{Outcome, Place, Rule, Term};
 use crate::injector::{Injector, Injectors};
-use crate::names::{MIRROR, NAMESPACE_NAME, path};
+use crate::names::{MIRROR, path};
 use crate::view::namespace::NamespaceView;
 
 use super::{MirrorForm, Settings, excluded, object, proof};
@@ -174,27 +174,22 @@ fn disagreement(injectors: &Injectors) -> String {
 /// A namespace that goes must be finalized whatever its labels are.
 const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
 
-/// The conditions under which a namespace is touched.
-fn conditions(injectors: &Injectors) -> Value {
+/// The conditions under which a namespace is touched. Names that are never looked at are no term of the
+/// selector: with `generateName`, the API server takes the label with the name from the request, and
+/// corrects it only after admission.
+fn conditions(injectors: &Injectors, settings: &Settings) -> Value {
+    let is_excluded = Expr::namespace(excluded(injectors, settings));
     json!([
         {"name": "not-being-deleted", "expression": NOT_BEING_DELETED},
+        {"name": "not-excluded", "expression": Scope::Namespace.print(&is_excluded.not())},
         {"name": "labels-disagree-with-annotations", "expression": disagreement(injectors)},
     ])
 }
 
 /// With the subresources, as an annotation can be written through these as well.
-fn rules() -> Value {
+pub(super) fn rules() -> Value {
     let resources = ["namespaces", "namespaces/finalize", "namespaces/status"];
     object::rules("", &["CREATE", "UPDATE"], &resources, "Cluster")
-}
-
-/// For the namespace itself: names that are never looked at.
-fn selector(injectors: &Injectors, settings: &Settings) -> Value {
-    json!({"matchExpressions": [{
-        "key": NAMESPACE_NAME,
-        "operator": "NotIn",
-        "values": excluded(injectors, settings),
-    }]})
 }
 
 fn policy(injectors: &Injectors, settings: &Settings) -> [Value; 2] {
@@ -206,8 +201,8 @@ fn policy(injectors: &Injectors, settings: &Settings) -> [Value; 2] {
         .collect();
     let spec = json!({
         "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": object::constraints(selector(injectors, settings), rules()),
-        "matchConditions": conditions(injectors),
+        "matchConstraints": object::constraints(json!({}), rules()),
+        "matchConditions": conditions(injectors, settings),
         "mutations": mutations,
     });
     object::mutating_policy(MIRROR, spec, settings)
@@ -240,8 +235,8 @@ fn webhook(injectors: &Injectors, settings: &Settings) -> Value {
     let policy = settings.failure_policy;
     let mut webhook = object::webhook(MIRROR, path::NAMESPACES, policy, settings);
     webhook["rules"] = rules();
-    webhook["namespaceSelector"] = selector(injectors, settings);
-    webhook["matchConditions"] = conditions(injectors);
+    webhook["namespaceSelector"] = json!({});
+    webhook["matchConditions"] = conditions(injectors, settings);
     webhook["reinvocationPolicy"] = "IfNeeded".into();
     let kind = "MutatingWebhookConfiguration";
     object::configuration(kind, MIRROR, vec![webhook], settings)

@@ -10,7 +10,7 @@
 //! - [`mirror`]: annotations of namespaces as labels, which a selector can look at.
 //! - [`policy`]: the check, for the API server to evaluate.
 //! - [`proof`]: how an API server shows that it uses what meshgate has written.
-//! - [`guard`]: against accidents with the registration.
+//! - [`guard`]: holds the registration to what it is for.
 //! - [`static_manifests`]: all of it for the API server's own disk.
 //!
 //! Written in this order at the start: owner, mirror, labels of existing namespaces, the rest.
@@ -33,6 +33,7 @@ use serde_json::Value;
 
 use crate::injector::{ALWAYS_EXCLUDED, Injectors};
 
+pub use self::exemptions::is_own_condition;
 pub use self::object::{client_config, hash, owner};
 pub use crate::names::{
     ASKED_FOR, BREAK_GLASS, CHECK_PROOF, CONFIGURATION, GUARD, MIRROR, MIRROR_PROOF, OURS, OWNER,
@@ -58,7 +59,7 @@ pub struct Settings {
     pub enforcement: Enforcement,
     /// How annotations of namespaces become labels.
     pub mirror: MirrorForm,
-    /// Users whose changes the guard admits: meshgate's own account.
+    /// Users who may change webhooks without a note: meshgate's own account.
     pub writers: Vec<String>,
 }
 
@@ -171,18 +172,19 @@ impl fmt::Display for Note {
     }
 }
 
-/// Everything that registers meshgate, in the order in which it is to be written: the owner, the
-/// mirror if an injector needs one, the guard, the webhook configurations. With
+/// Everything that registers meshgate, in the order in which it is to be changed: the owner, the
+/// guard, the mirror if an injector needs one, the webhook configurations. With
 /// [`Enforcement::Policy`] the policies and their proof come before the webhooks.
 pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
+    let webhooks = webhooks::objects(injectors, settings);
     let mut objects = vec![owner(settings)];
+    // Before all that it looks at: it may have to admit another address.
+    objects.extend(guard::objects(&webhooks.objects, settings));
     objects.extend(mirror::objects(injectors, settings));
-    objects.extend(guard::objects(settings));
     if settings.enforcement == Enforcement::Policy {
         objects.extend(policy::objects(injectors, settings));
         objects.extend(proof::of_check(settings));
     }
-    let webhooks = webhooks::objects(injectors, settings);
     objects.extend(webhooks.objects);
     Rendered {
         objects,

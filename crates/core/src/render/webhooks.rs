@@ -51,21 +51,15 @@ const CHECK: Hook = Hook {
 /// Part of the names of entries that never refuse a pod.
 const WARN: &str = ".warn";
 
-fn warn(mode: Mode) -> &'static str {
-    if mode == Mode::Warn { WARN } else { "" }
-}
-
-/// First part of the name of the entry for updates that give a sidecar another image.
-const IMAGE: &str = "check-image";
-
 impl Hook {
     /// `linkerd.gate.meshgate.io`, or `gate-17.meshgate.io`.
     pub(super) fn entry_name(&self, entry: &Entry, mode: Mode) -> String {
         let word = self.word;
-        let warn = warn(mode);
+        let warn = if mode == Mode::Warn { WARN } else { "" };
         match &entry.name {
             Name::One(injector) => format!("{injector}{warn}.{word}{ENTRIES}"),
             Name::Several(number) => format!("{word}-{number}{warn}{ENTRIES}"),
+            Name::Image => format!("{word}-image{warn}{ENTRIES}"),
         }
     }
 }
@@ -132,25 +126,15 @@ impl Pods<'_> {
     fn configuration(&self, hook: &Hook) -> Value {
         let mut webhooks = Vec::new();
         let mut asked_for = Map::new();
-        for (entry, mode) in &self.entries {
+        let modes = [Mode::Enforce, Mode::Warn].into_iter();
+        let updates = modes.filter_map(|mode| Some((self.image(hook, mode)?, mode)));
+        let updates: Vec<(Entry, Mode)> = updates.collect();
+        for (entry, mode) in self.entries.iter().chain(&updates) {
             webhooks.push(self.webhook(entry, hook, *mode));
             asked_for.insert(hook.entry_name(entry, *mode), json!(entry.injectors()));
         }
         if hook.word == GATE.word {
             webhooks.push(proof::reach_entry(self.settings));
-        } else {
-            for mode in [Mode::Enforce, Mode::Warn] {
-                let limited = self.limited(mode);
-                if !limited.is_empty() {
-                    let name = format!("{IMAGE}{}{ENTRIES}", warn(mode));
-                    let (names, exprs): (Vec<&str>, Vec<Expr>) = limited.into_iter().unzip();
-                    let mut webhook = self.entry(&name, hook, mode, &exprs);
-                    webhook["rules"] = object::rules("", &["UPDATE"], &["pods"], "Namespaced");
-                    webhook["namespaceSelector"] = self.selector(&[]);
-                    webhooks.push(webhook);
-                    asked_for.insert(name, json!(names));
-                }
-            }
         }
         let mut object = object::configuration(hook.kind, CONFIGURATION, webhooks, self.settings);
         let asked_for = Value::Object(asked_for).to_string();
@@ -158,57 +142,53 @@ impl Pods<'_> {
         object
     }
 
-    /// The injectors in this mode whose sidecars may only run some images, and the updates that give one
-    /// another image.
-    fn limited(&self, mode: Mode) -> Vec<(&str, Expr)> {
+    /// The check's entry for updates that give a sidecar an image that it may not have.
+    fn image(&self, hook: &Hook, mode: Mode) -> Option<Entry> {
         let in_mode = self.injectors.iter().filter(|one| one.profile.mode == mode);
-        let limited = in_mode.filter_map(|injector| {
+        let asked_for = in_mode.filter_map(|injector| {
             let profile = &injector.profile;
             let replaced = Expr::replaced(profile);
-            let scope = &profile.namespaces;
-            let acts = Expr::namespace(&scope.except).not();
-            let only = scope.only.iter().map(Expr::namespace);
+            let acts = Expr::namespace(&profile.namespaces.except).not();
+            let only = profile.namespaces.only.iter().map(Expr::namespace);
             let is_limited = replaced != Expr::FALSE;
             let expr = Expr::all([acts, replaced].into_iter().chain(only));
-            is_limited.then_some((profile.name.as_str(), expr))
+            is_limited.then(|| (profile.name.clone(), expr))
         });
-        limited.collect()
+        let asked_for: Vec<_> = asked_for.collect();
+        (hook.word == CHECK.word && !asked_for.is_empty()).then_some(Entry {
+            name: Name::Image,
+            selector: Vec::new(),
+            asked_for,
+        })
     }
 
     fn webhook(&self, entry: &Entry, hook: &Hook, mode: Mode) -> Value {
-        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
-        let parts: Vec<Expr> = parts.collect();
-        let mut webhook = self.entry(&hook.entry_name(entry, mode), hook, mode, &parts);
-        webhook["namespaceSelector"] = self.selector(&entry.selector);
-        webhook["rules"] = object::creates("pods");
-        if let Some(policy) = hook.reinvocation {
-            webhook["reinvocationPolicy"] = policy.into();
-        }
-        webhook
-    }
-
-    /// An entry that asks where one of these conditions holds; it lacks selector and rules.
-    fn entry(&self, name: &str, hook: &Hook, mode: Mode, parts: &[Expr]) -> Value {
         let never_blocks = self.settings.enforcement == Enforcement::Policy || mode == Mode::Warn;
         let failure_policy = if never_blocks {
             FailurePolicy::Ignore
         } else {
             self.settings.failure_policy
         };
+        let name = hook.entry_name(entry, mode);
         let path = format!("{}/{name}", hook.path);
-        let mut webhook = object::webhook(name, &path, failure_policy, self.settings);
-        let required = Scope::Pod.alternatives(parts);
+        let mut webhook = object::webhook(&name, &path, failure_policy, self.settings);
+        let parts = entry.asked_for.iter().map(|(_, expr)| expr.clone());
+        let required = Scope::Pod.alternatives(&parts.collect::<Vec<_>>());
         let mut conditions = exemptions::conditions();
         conditions.push(json!({"name": REQUIRED, "expression": required}));
         webhook["matchConditions"] = conditions.into();
-        webhook
-    }
-
-    fn selector(&self, terms: &[Match]) -> Value {
         let excluded = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded});
-        let terms = terms.iter().map(|term| json!(term));
-        let all: Vec<Value> = std::iter::once(excluded).chain(terms).collect();
-        json!({"matchExpressions": all})
+        let mut namespaces = vec![excluded];
+        namespaces.extend(entry.selector.iter().map(|term| json!(term)));
+        webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
+        webhook["rules"] = match entry.name {
+            Name::Image => object::rules("", &["UPDATE"], &["pods"], "Namespaced"),
+            Name::One(_) | Name::Several(_) => object::creates("pods"),
+        };
+        if let Some(policy) = hook.reinvocation {
+            webhook["reinvocationPolicy"] = policy.into();
+        }
+        webhook
     }
 }
 

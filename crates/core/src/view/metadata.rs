@@ -2,13 +2,16 @@
 //! request's bytes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::json::{Entries, Object, Text};
+use super::json::{EachText, Object, RawText, Text, read};
+
+/// Most labels of meshgate's that one answer repairs. The controller repairs the others.
+const MOST_LABELS: usize = 64;
 
 /// What is read of a Namespace, or of any object of which only the metadata counts.
 #[derive(Debug, Clone)]
@@ -26,9 +29,9 @@ struct Metadata<'a> {
     #[serde(borrow, default)]
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
-    labels: Option<Entries<'a>>,
+    labels: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    annotations: Option<Entries<'a>>,
+    annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
     deletion_timestamp: Option<&'a RawValue>,
 }
@@ -41,6 +44,8 @@ impl<'a> MetadataView<'a> {
     /// no maps of texts.
     pub fn read(json: &'a str) -> Result<Self, serde_json::Error> {
         let Object(Outer { metadata }) = serde_json::from_str(json)?;
+        each(metadata.0.labels, |_, _| ())?;
+        each(metadata.0.annotations, |_, _| ())?;
         Ok(Self(metadata.0))
     }
 
@@ -51,22 +56,30 @@ impl<'a> MetadataView<'a> {
 
     /// Whether it carries a label, whatever its value.
     pub fn has_label(&self, key: &str) -> bool {
-        self.labels().any(|own| own == key)
+        !self.labels(|own| own == key).is_empty()
     }
 
-    /// The keys of its labels.
-    pub fn labels(&self) -> impl Iterator<Item = &str> {
-        let entries = self.0.labels.iter();
-        entries.flat_map(|labels| labels.0.iter().map(|(key, _)| &**key))
+    /// The keys of its labels that are asked for, the first few.
+    pub fn labels(&self, is_read: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        // All of it was read before.
+        drop(each(self.0.labels, |key, _| {
+            if found.len() < MOST_LABELS && is_read(key) {
+                found.insert(key.to_owned());
+            }
+        }));
+        found
     }
 
     /// Those of its annotations whose keys are read; a value that is no text counts as empty.
-    pub fn annotations(&self, is_read: impl Fn(&str) -> bool) -> Vec<(&str, Cow<'a, str>)> {
-        let entries = self.0.annotations.iter();
-        let entries = entries.flat_map(|annotations| &annotations.0);
-        let read = entries.filter(|(key, _)| is_read(key));
-        read.map(|(key, value)| (&**key, value.decode().unwrap_or_default()))
-            .collect()
+    pub fn annotations(&self, is_read: impl Fn(&str) -> bool) -> BTreeMap<String, Cow<'a, str>> {
+        let mut found = BTreeMap::new();
+        drop(each(self.0.annotations, |key, value| {
+            if is_read(key) {
+                found.insert(key.to_owned(), value.decode().unwrap_or_default());
+            }
+        }));
+        found
     }
 
     /// True once a client has asked for its deletion.
@@ -108,6 +121,19 @@ impl<'a> MetadataView<'a> {
         }
         format!(r#"[{{"op":"add","path":"/metadata/annotations","value":{{"{key}":"{value}"}}}}]"#)
     }
+}
+
+/// Hands over the entries of a map of texts.
+fn each<'a>(
+    map: Option<&'a RawValue>,
+    mut entry: impl FnMut(&str, RawText<'a>),
+) -> Result<(), serde_json::Error> {
+    let Some(map) = map else { return Ok(()) };
+    let mut each = EachText::new(|key: &str, value| {
+        entry(key, value);
+        Ok(())
+    });
+    read(map.get(), &mut each).map(drop)
 }
 
 /// A key in a JSON Pointer: `~` is `~0` first, then `/` is `~1` (case 5).

@@ -1,9 +1,9 @@
 //! `PodView`: the few fields of a pod that rules may read.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
 
 use crate::injector::keys::Keys;
@@ -11,12 +11,17 @@ use crate::injector::rule::Place;
 use crate::injector::values::PodValues;
 use crate::names;
 
-use super::json::{Entries, Object, RawText, Text, list, or_default};
+use super::json::{EachText, Flag, Object, Parts, RawText, Reading, Text};
+use super::json::{any_at, is_text, list, list_of, or_default, read};
 
 /// What rules may read of a pod.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PodView<'a> {
-    fields: Arc<PodFields<'a>>,
+    name: Option<Text<'a>>,
+    generate_name: Option<Text<'a>>,
+    controllers: Vec<Owner<'a>>,
+    has_annotations: bool,
+    spec: Spec<'a>,
     /// meshgate's mark, as it came with the pod. Never believed (case 23): any user can write it.
     pub(crate) mark: Option<Cow<'a, str>>,
     /// True if `kubernetes.io/config.mirror` is there.
@@ -35,40 +40,20 @@ pub struct Container<'a> {
     /// Empty if it has none.
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub image: Text<'a>,
-    #[serde(borrow, default)]
-    restart_policy: Option<Text<'a>>,
+    #[serde(default, rename = "restartPolicy", deserialize_with = "is_always")]
+    restarts_always: bool,
 }
 
 impl Container<'_> {
     /// True for an init container that keeps running: a native sidecar (case 36).
     pub fn restarts_always(&self) -> bool {
-        self.restart_policy.as_deref() == Some("Always")
+        self.restarts_always
     }
 }
 
-/// The fields of a pod as they are decoded, before the configuration's keys are looked up: a reader
-/// of a whole review decodes them on its way, once.
-#[derive(Debug, Clone, Deserialize)]
-pub struct PodFields<'a> {
-    #[serde(borrow)]
-    metadata: Object<Metadata<'a>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Object<Spec<'a>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    generate_name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    labels: Option<Entries<'a>>,
-    #[serde(borrow, default)]
-    annotations: Option<Entries<'a>>,
-    #[serde(borrow, default, deserialize_with = "list")]
-    owner_references: Vec<Owner<'a>>,
+fn is_always<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
+    let policy = Option::<Text<'de>>::deserialize(d)?;
+    Ok(policy.is_some_and(|policy| &*policy == "Always"))
 }
 
 /// An owner of a pod.
@@ -81,18 +66,27 @@ pub struct Owner<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub name: Text<'a>,
     #[serde(default)]
-    controller: Option<bool>,
+    controller: Flag,
+}
+
+/// Those owners that are controllers.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Controllers<'a>(#[serde(borrow, deserialize_with = "controllers")] Vec<Owner<'a>>);
+
+fn controllers<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Owner<'de>>, D::Error> {
+    list_of(d, |owner: &Owner<'de>| owner.controller.0)
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec<'a> {
     #[serde(default)]
-    host_network: Option<bool>,
+    host_network: Flag,
     #[serde(borrow, default)]
     os: Option<Object<Os<'a>>>,
-    #[serde(borrow, default)]
-    node_selector: Option<Entries<'a>>,
+    #[serde(default, rename = "nodeSelector", deserialize_with = "selects_windows")]
+    selects_windows: bool,
     #[serde(borrow, default, deserialize_with = "list")]
     containers: Vec<Container<'a>>,
     #[serde(borrow, default, deserialize_with = "list")]
@@ -110,6 +104,117 @@ struct Os<'a> {
     name: Option<Text<'a>>,
 }
 
+/// The last value of a key counts; one that is no text is not Windows.
+fn selects_windows<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
+    let mut windows = false;
+    let mut each = EachText::new(|key: &str, value: RawText<'de>| {
+        if key == names::OS {
+            windows = value.decode().is_ok_and(|os| os == "windows");
+        }
+        Ok(())
+    });
+    Reading(&mut each).deserialize(d)?;
+    Ok(windows)
+}
+
+/// Takes a pod out of a larger text on the way: its bytes are looked at once, and of labels and
+/// annotations only those that rules read are kept.
+#[derive(Debug)]
+pub struct PodParts<'k, 'a> {
+    keys: &'k Keys,
+    has_metadata: bool,
+    pod: PodView<'a>,
+}
+
+impl<'k, 'a> PodParts<'k, 'a> {
+    /// Before the first part; `keys` are those that rules read.
+    pub fn new(keys: &'k Keys) -> Self {
+        let pod = PodView {
+            values: keys.pod_values(),
+            ..PodView::default()
+        };
+        let has_metadata = false;
+        Self {
+            keys,
+            has_metadata,
+            pod,
+        }
+    }
+
+    /// The pod that was read.
+    ///
+    /// # Errors
+    /// It had no metadata: no patch would apply to it.
+    pub fn pod<E: Error>(self) -> Result<PodView<'a>, E> {
+        if !self.has_metadata {
+            return Err(E::missing_field("metadata"));
+        }
+        Ok(self.pod)
+    }
+}
+
+impl<'de> Parts<'de> for PodParts<'_, 'de> {
+    const EXPECTED: &'static str = "a pod";
+    const ONCE: &'static [&'static str] = &["metadata", "spec"];
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "metadata" => {
+                let mut metadata = Metadata(self.keys, &mut self.pod);
+                self.has_metadata = map.next_value_seed(Reading(&mut metadata))?;
+            }
+            "spec" => {
+                let spec: Option<Object<Spec<'de>>> = map.next_value()?;
+                self.pod.spec = spec.unwrap_or_default().0;
+            }
+            _ => drop(map.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
+    }
+}
+
+struct Metadata<'k, 'p, 'a>(&'k Keys, &'p mut PodView<'a>);
+
+impl<'de> Parts<'de> for Metadata<'_, '_, 'de> {
+    const EXPECTED: &'static str = "an object";
+    const ONCE: &'static [&'static str] = &[
+        "name",
+        "generateName",
+        "labels",
+        "annotations",
+        "ownerReferences",
+    ];
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        let Self(keys, pod) = self;
+        match key {
+            "name" => pod.name = map.next_value()?,
+            "generateName" => pod.generate_name = map.next_value()?,
+            "ownerReferences" => pod.controllers = map.next_value::<Controllers<'de>>()?.0,
+            "labels" | "annotations" => {
+                let is_label = key == "labels";
+                let place = if is_label {
+                    Place::PodLabel
+                } else {
+                    Place::PodAnnotation
+                };
+                let mut each = EachText::new(|key: &str, value: RawText<'de>| {
+                    if !is_label && key == names::ADMITTED {
+                        pod.mark = Some(value.decode()?);
+                    }
+                    pod.mirrored |= !is_label && key == names::MIRROR_POD;
+                    if let Some(slot) = keys.slot(place, key) {
+                        pod.values.set(slot, value.decode()?);
+                    }
+                    Ok(())
+                });
+                let is_there = map.next_value_seed(Reading(&mut each))?;
+                pod.has_annotations |= is_there && !is_label;
+            }
+            _ => drop(map.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
+    }
+}
+
 impl<'a> PodView<'a> {
     /// Reads a pod from its JSON.
     ///
@@ -117,88 +222,53 @@ impl<'a> PodView<'a> {
     /// The object is not a pod: `metadata` is missing or null (no patch would apply to it), or a
     /// field that rules read has another type than the API gives it.
     pub fn read(json: &'a str, keys: &Keys) -> Result<Self, serde_json::Error> {
-        let Object(fields) = serde_json::from_str(json)?;
-        Self::new(Arc::new(fields), keys)
-    }
-
-    /// The same from fields that a reader of a larger text decoded.
-    ///
-    /// # Errors
-    /// A value that rules read is no text.
-    pub fn new(fields: Arc<PodFields<'a>>, keys: &Keys) -> Result<Self, serde_json::Error> {
-        let metadata = &fields.metadata.0;
-        let mut values = keys.pod_values();
-        let mut take = |place, entries: &Option<Entries<'a>>| {
-            for (key, value) in entries.iter().flat_map(|entries| &entries.0) {
-                if let Some(slot) = keys.slot(place, key) {
-                    values.set(slot, value.decode()?);
-                }
-            }
-            Ok::<_, serde_json::Error>(())
-        };
-        take(Place::PodLabel, &metadata.labels)?;
-        take(Place::PodAnnotation, &metadata.annotations)?;
-        let annotation = |key| metadata.annotations.as_ref()?.get(key);
-        Ok(Self {
-            mark: annotation(names::ADMITTED)
-                .map(RawText::decode)
-                .transpose()?,
-            mirrored: annotation(names::MIRROR_POD).is_some(),
-            values,
-            fields,
-        })
+        let mut parts = PodParts::new(keys);
+        read(json, &mut parts)?;
+        parts.pod()
     }
 
     /// The name, or what it will begin with (case 3); empty if there is neither.
     pub fn display_name(&self) -> &str {
-        let metadata = &self.fields.metadata.0;
-        let names = [&metadata.name, &metadata.generate_name];
+        let names = [&self.name, &self.generate_name];
         let mut names = names.into_iter().flatten();
         names.find(|name| !name.is_empty()).map_or("", |name| name)
     }
 
     /// The controller that owns it and will try again.
     pub fn owner(&self) -> Option<&Owner<'a>> {
-        let owners = &self.fields.metadata.0.owner_references;
-        owners.iter().find(|owner| owner.controller == Some(true))
+        self.controllers.first()
     }
 
     /// False if `metadata.annotations` is missing or null.
     pub(crate) fn has_annotations(&self) -> bool {
-        self.fields.metadata.0.annotations.is_some()
-    }
-
-    fn spec(&self) -> &Spec<'a> {
-        &self.fields.spec.0
+        self.has_annotations
     }
 
     /// `spec.containers`.
     pub fn containers(&self) -> &[Container<'a>] {
-        &self.spec().containers
+        &self.spec.containers
     }
 
     /// `spec.initContainers`.
     pub fn init_containers(&self) -> &[Container<'a>] {
-        &self.spec().init_containers
+        &self.spec.init_containers
     }
 
     /// `spec.hostNetwork`.
     pub fn host_network(&self) -> bool {
-        self.spec().host_network == Some(true)
+        self.spec.host_network.0
     }
 
     /// Windows by `spec.os` or by node selector (case 34).
     pub fn is_windows(&self) -> bool {
-        let spec = self.spec();
-        let by_os = spec.os.as_ref().and_then(|os| os.0.name.as_deref());
-        let by_selector = || spec.node_selector.as_ref()?.get(names::OS)?.decode().ok();
-        by_os == Some("windows") || by_selector().as_deref() == Some("windows")
+        let by_os = self.spec.os.as_ref().and_then(|os| os.0.name.as_deref());
+        by_os == Some("windows") || self.spec.selects_windows
     }
 
     /// Looks like a Windows pod by node affinity or runtime class, which exempt no pod: only a
     /// refusal mentions it.
     pub fn hints_at_windows(&self) -> bool {
-        let spec = self.spec();
+        let spec = &self.spec;
         let by_class = spec.runtime_class_name.as_deref();
         by_class.is_some_and(|name| name.to_ascii_lowercase().contains("windows"))
             || spec
@@ -207,20 +277,31 @@ impl<'a> PodView<'a> {
     }
 }
 
+/// Where a pod's affinity says which nodes it must have.
+const REQUIRED: [&str; 4] = [
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+    "matchExpressions",
+];
+
 /// Whether a required node affinity asks for Windows. Read generously: it only words a message.
 fn affinity_wants_windows(affinity: &str) -> bool {
-    let Ok(affinity) = serde_json::from_str::<serde_json::Value>(affinity) else {
-        return false;
-    };
-    let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let terms = required["nodeSelectorTerms"].as_array();
-    terms.into_iter().flatten().any(|term| {
-        let expressions = term["matchExpressions"].as_array();
-        expressions.into_iter().flatten().any(|expression| {
-            let values = expression["values"].as_array();
-            expression["key"] == names::OS
-                && expression["operator"] == "In"
-                && values.into_iter().flatten().any(|value| value == "windows")
+    #[derive(Deserialize)]
+    struct Expression<'a> {
+        #[serde(borrow)]
+        key: Text<'a>,
+        #[serde(borrow)]
+        operator: Text<'a>,
+        #[serde(borrow)]
+        values: &'a RawValue,
+    }
+    let is_windows = |value: &RawValue| is_text(value, "windows");
+    any_at(affinity, &REQUIRED, &|entry| {
+        let expression = serde_json::from_str::<Object<Expression<'_>>>(entry.get());
+        expression.is_ok_and(|Object(own)| {
+            let is_about_os = &*own.key == names::OS && &*own.operator == "In";
+            is_about_os && any_at(own.values.get(), &[], &is_windows)
         })
     })
 }

@@ -7,6 +7,7 @@ use meshgate_core::list::listed;
 use meshgate_core::names::{ASKED_FOR, CONFIGURATION, GUARD, MIRROR, OWNER, POLICIES};
 use meshgate_core::render::webhooks::enforces;
 
+use crate::controllers::registration::foreign;
 use crate::controllers::registration::observed::{Entry, Object};
 use crate::kube_api::kind::{Id, Kind};
 
@@ -30,9 +31,14 @@ pub(super) fn suspensions(seen: &Observed) -> Vec<Row> {
     }
     let tell = |(note, ids): (Note, Vec<String>)| {
         let until = match note.until {
-            None => "until an administrator removes the annotation".to_owned(),
+            None => "without an end, so that replicas enforce; run meshgate break-glass --close"
+                .to_owned(),
             Some(until) if note.is_over(seen.now) => format!(
                 "OVERDUE since {}: no leader has ended it; run meshgate break-glass --close",
+                time(until)
+            ),
+            Some(until) if !note.is_open(seen.now) => format!(
+                "until {}, more than 24 hours ahead, so that replicas enforce; run meshgate break-glass --close",
                 time(until)
             ),
             Some(until) => format!("until {}, for {} more", time(until), span(seen.now, until)),
@@ -130,10 +136,22 @@ impl<'o> Enforcers<'o> {
             return row("armed", Grade::Finding, text);
         }
         let configurations = [self.gate, self.check].into_iter().flatten();
-        let entries = configurations.flat_map(Object::entries);
-        let entries: Vec<&Entry> = entries.filter(|entry| enforces(&entry.name)).collect();
-        let armed = entries.iter().filter(|entry| entry.is_armed()).count();
-        let webhooks = format!("{armed} of {} entries armed", entries.len());
+        let entries =
+            configurations.flat_map(|one| one.entries().iter().map(move |own| (one, own)));
+        let entries: Vec<(&Object, &Entry)> =
+            entries.filter(|(_, own)| enforces(&own.name)).collect();
+        let added = |(object, own): &(&Object, &Entry)| {
+            let added = foreign(object, own);
+            let text = || format!("another client added {} to {}", added.join(", "), own.name);
+            (!added.is_empty()).then(text)
+        };
+        let narrowed: Vec<String> = entries.iter().filter_map(added).collect();
+        let is_armed = |one: &&(&Object, &Entry)| one.1.is_armed() && added(one).is_none();
+        let armed = entries.iter().filter(is_armed).count();
+        let mut webhooks = format!("{armed} of {} entries armed", entries.len());
+        if !narrowed.is_empty() {
+            webhooks = format!("{webhooks} ({})", listed(narrowed));
+        }
         if armed < entries.len() {
             let open = "pods that require an injector may start without it";
             let text = format!("NOT ARMED: {webhooks}; {open}");

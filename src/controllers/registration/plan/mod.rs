@@ -15,7 +15,8 @@
 //! in force. Then entries are loosened, and the check's webhook goes. In the other direction, policies go once
 //! all entries are armed and have been for a while.
 //!
-//! Enforcement that `break-glass` suspended until a time is resumed at that time.
+//! Enforcement that `break-glass` suspended until a time is resumed at that time, and at once where that time is
+//! more than a day away.
 
 mod on_hold;
 
@@ -29,7 +30,7 @@ use meshgate_core::render::{
 };
 
 use super::foreign_conditions::{self, contains};
-use super::observed::{InstallNamespace, Object, Observed, Replicas};
+use super::observed::{Entry, InstallNamespace, Object, Observed, Replicas};
 use super::{entries, proof};
 
 /// What is known besides.
@@ -68,7 +69,7 @@ pub(super) enum Action {
         id: Id,
         patch: Value,
     },
-    /// Takes the break-glass annotation off when its time has come, by a merge patch.
+    /// Takes the break-glass annotation off when it suspends nothing (any more), by a merge patch.
     Resume {
         id: Id,
         patch: Value,
@@ -230,11 +231,16 @@ impl Given<'_> {
         wanted.any(|one| one.id.kind != Kind::ClusterRole && self.is_there(one))
     }
 
-    /// Takes off break-glass annotations whose time has come.
+    /// Takes off break-glass annotations whose time has come, or that have no end within a day, and what
+    /// suspends an entry without one.
     fn resumptions(self) -> impl Iterator<Item = Action> {
-        let suspended = self.observed.suspended();
-        let over = suspended.filter(move |(_, note)| note.is_over(self.progress.now));
-        over.filter_map(|(live, _)| {
+        let is_open = move |live: &Object| match &live.note {
+            Some(note) => note.is_open(self.progress.now),
+            None => !live.entries().iter().any(Entry::is_suspended),
+        };
+        let over = self.observed.objects.values();
+        let over = over.filter(move |live| !is_open(live));
+        over.filter_map(|live| {
             let patch = break_glass::resume::resume(&live.to_value())?;
             let id = live.id.clone();
             Some(Action::Resume { id, patch })
@@ -273,7 +279,12 @@ impl Given<'_> {
     /// Whether an entry is armed for this configuration.
     fn is_any_armed(self) -> bool {
         let mut wanted = self.wanted.iter();
-        wanted.any(|one| entries::armed(one, self.observed.live(one)).0 > 0)
+        wanted.any(|one| {
+            let live = self.observed.live(one);
+            live.is_some_and(|live| {
+                !entries::is_of_another(live, one) && entries::is_any_armed(live)
+            })
+        })
     }
 
     /// Whether it is time to create an object that is not there.

@@ -198,17 +198,42 @@ fn what_another_client_added_is_named_with_the_entry() {
     let condition = json!({"name": "off", "expression": "false"});
     add(&mut live["webhooks"][0]["matchConditions"], condition);
     let selector = &mut live["webhooks"][1]["namespaceSelector"];
-    let term = json!({"key": "control-plane", "operator": "DoesNotExist"});
+    let term = json!({"key": "control-plane", "operator": "Exists"});
     add(&mut selector["matchExpressions"], term);
+    // AKS gives these to every webhook.
+    for (key, operator, values) in [
+        ("control-plane", "DoesNotExist", json!(null)),
+        ("control-plane", "NotIn", json!(["true"])),
+        ("kubernetes.azure.com/managedby", "NotIn", json!(["aks"])),
+    ] {
+        let term = json!({"key": key, "operator": operator, "values": values});
+        add(&mut selector["matchExpressions"], term);
+    }
     selector["matchLabels"] = json!({"team": "a"});
     assert_eq!(
         told(&wanted, &live),
         [
             "a (another client added the matchCondition off)",
-            "b (another client added control-plane DoesNotExist to its namespaceSelector, team=a to its \
+            "b (another client added control-plane Exists to its namespaceSelector, team=a to its \
              namespaceSelector)",
         ]
     );
+}
+
+/// A term that only looks like one of AKS' may spare any namespace.
+#[test]
+fn no_other_term_is_taken_for_one_of_aks() {
+    let wanted = configuration(&["one"]);
+    for term in [
+        json!({"key": "control-plane", "operator": "NotIn", "values": ["true", "orders"]}),
+        json!({"key": "kubernetes.azure.com/managedby", "operator": "In", "values": ["aks"]}),
+        json!({"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["me"]}),
+    ] {
+        let mut live = wanted.clone();
+        let terms = &mut live["webhooks"][0]["namespaceSelector"]["matchExpressions"];
+        terms.as_array_mut().unwrap().push(term.clone());
+        assert_eq!(told(&wanted, &live).len(), 1, "{term}");
+    }
 }
 
 #[test]

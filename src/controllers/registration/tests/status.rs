@@ -226,15 +226,32 @@ fn what_others_keep_from_being_as_wanted_is_named() {
         .collect();
     let name = scene.look.wanted.last().unwrap().entries()[0].name.clone();
     let text = format!(
-        "armed: 4 of 4 entries; left alone by a break-glass annotation: ClusterRole meshgate; asked about \
+        "armed: 3 of 4 entries; left alone by a break-glass annotation: ClusterRole meshgate; asked about \
          fewer pods than wanted: {name} (another client added the matchCondition theirs); 2 namespaces \
          without their label"
     );
-    scene.is(&text, Grade::Wrong, true);
+    scene.is(&text, Grade::Wrong, false);
     assert_eq!(scene.status().narrowed.len(), 1);
     // What is armed for another configuration is not compared with this one.
     scene.look.plan.hold = Hold::AwaitRollout;
     assert_eq!(scene.status().narrowed.len(), 0);
+}
+
+/// A policy that others narrow enforces nothing where they say so, the mirror included.
+#[test]
+fn a_narrowed_policy_does_not_enforce() {
+    let mut scene = Scene::armed(Enforcement::Policy);
+    scene.is_in_force();
+    let condition = json!({"name": "theirs", "expression": "false"});
+    for live in scene.look.observed.objects.values_mut() {
+        if live.id.kind == Kind::ValidatingPolicy && is_check(&live.id) {
+            let mut value = live.to_value();
+            value["spec"]["matchConditions"] = json!([condition]);
+            *live = parsed(&value);
+        }
+    }
+    assert!(!scene.status().enforces);
+    assert_eq!(scene.status().narrowed.len(), 1);
 }
 
 fn line(text: &str, grade: Grade) -> Line {

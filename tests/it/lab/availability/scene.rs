@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::load::Load;
+use crate::lab::harness::helm::NO_REGISTRY;
 use crate::lab::harness::{Lab, Network, Options, PATIENCE, pod, within};
 
 /// More than the API server keeps idle connections for one entry (25).
@@ -118,6 +119,7 @@ impl Scene {
             "--namespace=meshgate-system",
             "--create-namespace",
             "--set=injectors={linkerd}",
+            NO_REGISTRY,
             &format!("--set=enforcement={}", self.subject.name()),
         ];
         self.lab.helm(&arguments).await.ok();

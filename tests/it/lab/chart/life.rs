@@ -7,7 +7,7 @@ use meshgate_core::render::{Client, Settings};
 use serde_json::Value;
 
 use super::LINKERD;
-use crate::lab::harness::helm::chart;
+use crate::lab::harness::helm::{NO_REGISTRY, chart};
 use crate::lab::harness::{Lab, PATIENCE, User, within};
 use crate::manifests;
 
@@ -18,7 +18,7 @@ const VAULT: &str = "--set=injectors={vault}";
 async fn helm(lab: &Lab, verb: &[&str], values: &[&str]) {
     let (chart, all) = (chart(), ["--namespace", HOME]);
     let chart: &[&str] = match verb[0] {
-        "install" | "upgrade" => &[&chart],
+        "install" | "upgrade" => &[&chart, NO_REGISTRY],
         _ => &[],
     };
     lab.helm(&[verb, chart, &all, values].concat()).await.ok();

@@ -5,12 +5,20 @@ use std::fs;
 use serde_json::Value;
 
 use super::{LINKERD, VALUES, objects, rendered};
-use crate::lab::harness::helm::{chart, offline, template};
+use crate::lab::harness::helm::{NO_REGISTRY, chart, offline, template};
 use crate::manifests::{self, name, of_kind, pods, program};
 
 #[tokio::test]
 async fn helm_finds_nothing_to_say() {
-    let said = offline(&["lint", "--strict", "--quiet", &chart(), LINKERD]).await;
+    let said = offline(&[
+        "lint",
+        "--strict",
+        "--quiet",
+        &chart(),
+        LINKERD,
+        NO_REGISTRY,
+    ])
+    .await;
     assert_eq!(said.ok().trim(), "");
 }
 
@@ -62,6 +70,22 @@ async fn injectors_must_be_named() {
                   To find out which there are: kubectl get mutatingwebhookconfigurations. Presets: \
                   consul, dapr, istio, kuma, linkerd, opentelemetry, vault; for others see docs/configure.md.";
     assert!(refused.err.contains(wanted), "{}", refused.err);
+}
+
+/// Else a forgotten value would have nodes pull what another project owns.
+#[tokio::test]
+async fn a_registry_must_be_named() {
+    let forgotten = "--set=image.allowNoRegistry=false";
+    let refused = template(&[LINKERD, forgotten]).await;
+    assert_eq!(refused.code, Some(1));
+    let wanted = "image.registry: name the registry that your nodes pull the image from, as in \
+                  --set image.registry=registry.example.com/platform. Without one, nodes would ask their \
+                  default registry, mostly docker.io, where another project may own the name. If every \
+                  node has the image already, set image.allowNoRegistry=true.";
+    assert!(refused.err.contains(wanted), "{}", refused.err);
+    let named = "--set=image.registry=registry.example.com";
+    let rendered = template(&[LINKERD, forgotten, named]).await.ok();
+    assert!(rendered.contains("\"registry.example.com/meshgate:"));
 }
 
 #[tokio::test]

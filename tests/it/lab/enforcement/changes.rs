@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::lab::harness::version::minor;
 use crate::lab::harness::{Answer, Lab, PATIENCE, Who, within};
 
 /// A pod that no scheduler takes until [`all`] binds it.
@@ -50,12 +51,16 @@ fn to_the_rest() -> Vec<Change> {
     let debugger = json!({"name": "debugger", "image": "example.com/debug"});
     let debugger = json!({"spec": {"ephemeralContainers": [debugger]}});
     let status = json!({"status": {"message": "fine"}});
-    vec![
+    let mut changes = vec![
         ("another image", "", STRATEGIC, image),
         ("status", "/status", MERGE, status),
-        ("resize", "/resize", STRATEGIC, more),
         ("debug", "/ephemeralcontainers", STRATEGIC, debugger),
-    ]
+    ];
+    // Older API servers have no such subresource.
+    if minor() >= 33 {
+        changes.push(("resize", "/resize", STRATEGIC, more));
+    }
+    changes
 }
 
 /// Does everything to a pod from [`unscheduled`] that can be done to one: binds it, changes it in

@@ -12,4 +12,5 @@ mod guarded;
 mod injector;
 mod namespaces;
 mod refusals;
+mod strict;
 mod workloads;

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use meshgate_core::injector::PRESETS;
 use serde_json::{Value, json};
 
 use super::{HOME, Lab, PATIENCE, User, within};
@@ -44,6 +45,8 @@ fn rights() -> Vec<Value> {
     let mut rights = manifests::installed();
     rights.retain(|object| match object["kind"].as_str() {
         Some("ServiceAccount") => true,
+        // The fence.
+        Some(kind) if kind.starts_with("ValidatingAdmissionPolicy") => true,
         // The owner is for meshgate to find or to make.
         Some(kind) => kind.contains("Role") && object["metadata"]["name"] != "meshgate",
         None => false,
@@ -53,6 +56,7 @@ fn rights() -> Vec<Value> {
         if let Some(subjects) = object.get_mut("subjects").and_then(Value::as_array_mut) {
             subjects.push(json!({"kind": "ServiceAccount", "namespace": namespace, "name": name}));
         }
+        name_injectors(object);
     }
     rights.push(json!({
         "apiVersion": "v1",
@@ -60,6 +64,24 @@ fn rights() -> Vec<Value> {
         "metadata": {"name": name, "namespace": namespace},
     }));
     rights
+}
+
+/// `install.yaml` names one injector. The Configurations of tests name others, as a chart with these does.
+fn name_injectors(role: &mut Value) {
+    let rules = role.get_mut("rules").and_then(Value::as_array_mut);
+    for rule in rules.into_iter().flatten() {
+        let names = rule.get_mut("resourceNames").and_then(Value::as_array_mut);
+        let Some(names) = names.filter(|all| all.contains(&json!("linkerd.check.meshgate.io")))
+        else {
+            continue;
+        };
+        let presets = PRESETS.iter().map(|(name, _)| *name);
+        names.extend(
+            presets
+                .chain(["mesh"])
+                .map(|name| json!(format!("{name}.check.meshgate.io"))),
+        );
+    }
 }
 
 impl Lab {

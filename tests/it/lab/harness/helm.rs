@@ -1,5 +1,5 @@
 //! `helm`, as people use it, of the version that `tests/lab/helm` names: what it renders is compared,
-//! so another one that happens to be in PATH will not do.
+//! so another one that happens to be in PATH will not do. `make compat` names Helm 3.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,6 +17,9 @@ pub(crate) fn chart() -> String {
     manifests::path("chart").display().to_string()
 }
 
+/// The image is on no registry that a lab could reach.
+pub(crate) const NO_REGISTRY: &str = "--set=image.allowNoRegistry=true";
+
 /// `helm template` of the chart into `meshgate-system`, without a cluster.
 pub(crate) async fn template(arguments: &[&str]) -> Outcome {
     let chart = chart();
@@ -25,6 +28,7 @@ pub(crate) async fn template(arguments: &[&str]) -> Outcome {
         "meshgate",
         &chart,
         "--namespace=meshgate-system",
+        NO_REGISTRY,
     ];
     let folder = tempfile::tempdir().unwrap();
     helm(folder.path(), None, &[&own[..], arguments].concat()).await
@@ -45,7 +49,8 @@ impl Lab {
 }
 
 async fn helm(folder: &Path, kubeconfig: Option<&Path>, arguments: &[&str]) -> Outcome {
-    let mut command = Command::new(built().join("bin/helm"));
+    let program = std::env::var_os("MESHGATE_LAB_HELM").unwrap_or_else(|| "helm".into());
+    let mut command = Command::new(built().join("bin").join(program));
     command
         .args(arguments)
         // The home folder is not ours.

@@ -58,10 +58,22 @@ impl Lab {
             ],
             User::Admin | User::Alice => Vec::new(),
         };
+        let played: Vec<&str> = played.iter().map(String::as_str).collect();
+        let arguments = [&played, arguments].concat();
+        self.kubectl_by(self.kubeconfig(user), &arguments, input)
+            .await
+    }
+
+    /// The same as the user of this kubeconfig.
+    pub(crate) async fn kubectl_by(
+        &self,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        input: &str,
+    ) -> Outcome {
         let mut child = Command::new(built().join("bin/kubectl"))
             .arg("--kubeconfig")
-            .arg(self.kubeconfig(user))
-            .args(played)
+            .arg(kubeconfig)
             .args(arguments)
             // Discovery is cached there; the home folder is not ours.
             .env("KUBECACHEDIR", self.supervisor.folder().join("kubectl"))

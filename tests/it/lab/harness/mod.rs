@@ -17,6 +17,7 @@ mod objects;
 mod pods;
 mod supervisor;
 mod tool;
+pub(crate) mod version;
 
 use std::sync::Arc;
 use std::thread;
@@ -43,13 +44,6 @@ pub(crate) use self::supervisor::{Network, Options, Supervisor, example};
 
 /// Longer than anything in a control plane takes that works, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An API server as of a version that has no MutatingAdmissionPolicy. Its admission plugin would
-/// wait for the API and refuse every write meanwhile.
-pub(crate) const WITHOUT_MUTATING_POLICIES: [&str; 2] = [
-    "--runtime-config=admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false",
-    "--disable-admission-plugins=MutatingAdmissionPolicy",
-];
 
 /// The control plane that tests share. A static is never dropped: the pipe to its supervisor
 /// closes with this process.

@@ -51,7 +51,8 @@ impl Lab {
     /// Creates a Node that kwok plays, beside `node-1` and `node-2` which are there, and waits
     /// until it is Ready.
     pub(crate) async fn node(&self, name: &str) {
-        let room = json!({"cpu": "32", "memory": "256Gi", "pods": "250"});
+        let room =
+            json!({"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "100Gi"});
         let node = json!({
             "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
             "status": {"capacity": room, "allocatable": room},

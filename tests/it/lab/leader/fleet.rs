@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{CONFIG, HOME, SOON, lab, leads};
 use crate::lab::harness::{Control, Guest, Lab, PATIENCE, User, within};
 use crate::lab::registration::{LABEL, check, gate, paths};
+use crate::support::in_hours;
 
 const RENAMED: &str = "apiVersion: meshgate.io/v1alpha1
 kind: Configuration
@@ -102,8 +103,8 @@ async fn a_configuration_waits_for_the_replicas_that_are_to_answer_by_it() {
     let second = replica(&lab, "replica-2", "b").await;
     let differs = "1 of 2 serving replicas have another configuration: replica-2";
     says(&before, &["armed: 4 of 4 entries", differs]).await;
-    let glass =
-        json!({"metadata": {"annotations": {"meshgate.io/break-glass": "test deletes it"}}});
+    let note = format!("test deletes it; until={}", in_hours(1));
+    let glass = json!({"metadata": {"annotations": {"meshgate.io/break-glass": note}}});
     lab.merge(&check(), &glass).await.unwrap();
     lab.delete(&check()).await;
     within(SOON, "it comes back armed", async || {

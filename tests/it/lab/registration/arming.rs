@@ -6,7 +6,7 @@ use std::path::Path;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::{CONFIG, INJECT, SECONDS, lab, paths, pod, version};
+use super::{CONFIG, INJECT, SECONDS, gate, lab, paths, pod, version};
 use crate::lab::harness::{Account, Guest, Lab, User, within};
 use crate::support::process::{authority, get, issue, write_pair};
 
@@ -121,7 +121,8 @@ async fn entries_fail_closed_only_once_the_api_server_has_reached_us() {
         .await
         .unwrap();
     assert!(lab.is_labelled(&orders).await);
-    order.insert(5, version(&namespace));
+    let entries = paths().iter().position(|path| *path == gate());
+    order.insert(entries.unwrap(), version(&namespace));
     assert!(order.is_sorted(), "{order:?}");
 
     // A meshgate that cannot be called holds no pod up.

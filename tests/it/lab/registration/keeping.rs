@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use meshgate_core::break_glass::note::suspends;
+use meshgate_core::break_glass::Note;
 
 use super::{CONFIG, SECONDS, check, gate, lab, paths, version};
 use crate::lab::harness::{Lab, Meshgate, User, within};
+use crate::support::in_hours;
 use crate::support::process::get;
 
 /// Waits until an object satisfies `is_so`, and returns it.
@@ -104,7 +105,8 @@ async fn additions(lab: &Lab) {
 async fn narrowing(lab: &Lab, meshgate: &Meshgate<'_>) {
     let seen = lab.get(&gate()).await.unwrap();
     let name = seen["webhooks"][0]["name"].as_str().unwrap();
-    let added = "the matchCondition theirs, control-plane DoesNotExist to its namespaceSelector";
+    // The term is one of AKS'.
+    let added = "the matchCondition theirs";
     let said = format!("{name} (another client added {added})");
     within(SECONDS, "it is said", async || {
         let is_counted = meshgate
@@ -123,7 +125,7 @@ async fn narrowing(lab: &Lab, meshgate: &Meshgate<'_>) {
 
 /// Where a binding holds is ours: a client that narrows it switches off what it binds.
 async fn bindings(lab: &Lab) {
-    for path in [&paths()[2], &paths()[4], &paths()[8]] {
+    for path in paths().iter().filter(|path| path.contains("bindings/")) {
         let selector = json!({"matchLabels": {"no": "such"}});
         let place = "/spec/matchResources/namespaceSelector";
         let patch = json!([{"op": "add", "path": place, "value": selector}]);
@@ -163,55 +165,152 @@ async fn guard(lab: &Lab) {
         let label = json!([{"op": "add", "path": "/metadata/labels/alice", "value": "was-here"}]);
         lab.patch_as(User::Alice, &path, &label).await.ok();
     }
-    two_words_suspend_enforcement(lab).await;
-    // With who and why it goes, and stays until the glass is mended.
-    let glass = "/metadata/annotations/meshgate.io~1break-glass";
-    let broken = json!([
-        {"op": "add", "path": glass, "value": "alice: the mesh is being replaced"},
-        {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
-    ]);
-    lab.patch_as(User::Alice, &gate(), &broken).await.ok();
-    // It looks at both: the other one is closed again, this one left alone.
-    lab.patch_as(User::Writer, &check(), &open).await.ok();
-    becomes(lab, &check(), "is closed again", is_closed).await;
-    assert!(!is_closed(&lab.get(&gate()).await.unwrap()));
-    let mended = json!([{"op": "remove", "path": glass}]);
-    lab.patch_as(User::Alice, &gate(), &mended).await.ok();
-    becomes(lab, &gate(), "is closed again", is_closed).await;
+    notes(lab).await;
+    with_a_note(lab, &open).await;
+    what_is_called(lab).await;
 }
 
-/// The guard and meshgate have one rule: where the guard lets something pass, meshgate leaves it.
-async fn two_words_suspend_enforcement(lab: &Lab) {
+const GLASS: &str = "/metadata/annotations/meshgate.io~1break-glass";
+
+/// A note whose end is so far away.
+fn note(hours: i64) -> String {
+    format!(
+        "alice: the mesh is being replaced; until={}",
+        in_hours(hours)
+    )
+}
+
+/// With who, why and an end, conditions may be changed and nothing else; they stay until the glass is
+/// mended.
+async fn with_a_note(lab: &Lab, open: &Value) {
+    let broken = json!([
+        {"op": "add", "path": GLASS, "value": note(1)},
+        {"op": "add", "path": "/webhooks/0/matchConditions/-",
+            "value": {"name": "break-glass", "expression": "false"}},
+    ]);
+    let mut wider = broken.clone();
+    wider
+        .as_array_mut()
+        .unwrap()
+        .extend(open.as_array().unwrap().iter().cloned());
+    let refused = lab.patch_as(User::Alice, &gate(), &wider).await;
+    assert!(
+        refused.err.contains("matchConditions may be changed"),
+        "{refused:?}"
+    );
+    lab.patch_as(User::Alice, &gate(), &broken).await.ok();
+    // It looks at both: the other one is closed again, this one left alone.
+    lab.patch_as(User::Writer, &check(), open).await.ok();
+    becomes(lab, &check(), "is closed again", is_closed).await;
+    let is_open = |object: &Value| object["webhooks"][0].to_string().contains("break-glass");
+    assert!(is_open(&lab.get(&gate()).await.unwrap()));
+    let mended = json!([{"op": "remove", "path": GLASS}]);
+    lab.patch_as(User::Alice, &gate(), &mended).await.ok();
+    becomes(lab, &gate(), "asks again", |object| !is_open(object)).await;
+}
+
+/// The guard and meshgate have one rule for notes.
+async fn notes(lab: &Lab) {
+    let until = note(1);
+    let (_, until) = until.rsplit_once(' ').unwrap();
+    let late = note(25);
     for note in [
-        "",
         " ",
         "x",
         " x ",
-        "x\u{a0}y",
         "x y",
-        "x\ty",
-        "x\ny",
         "jane: why",
+        &late,
+        "x y; until=9999-01-01T00:00:00Z",
+        "x y; until=tomorrow",
+        &format!("x; {until}"),
+        &format!("x ; {until}"),
+        &format!("x; injector=a; {until}"),
+        &format!("x\u{a0}y; {until}"),
+        &format!("x y; {until}; b"),
+        &format!("x y; {until}"),
+        &format!("x\ty;{until}"),
+        &format!("x\ny; {until}; injector=a,b"),
+        &format!("x y; until=9999-01-01T00:00:00Z; {until}"),
     ] {
-        let opened = json!({
-            "metadata": {"annotations": {"meshgate.io/break-glass": note}},
-            // Everything but a webhook is free for all.
-            "webhooks": [],
-        });
-        let (kind, name) = ("mutatingwebhookconfiguration", "admission.meshgate.io");
-        let patch = opened.to_string();
-        let open = [
-            "patch",
-            kind,
-            name,
-            "--dry-run=server",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        let tried = lab.kubectl_as(User::Alice, &open, "").await;
-        let passes = tried.code == Some(0);
-        assert_eq!(passes, suspends(note), "{note:?}: {tried:?}");
+        let noted = json!([{"op": "add", "path": GLASS, "value": note}]);
+        let mut opened = noted.clone();
+        opened.as_array_mut().unwrap().push(json!(
+            {"op": "replace", "path": "/webhooks/0/matchConditions/0/expression", "value": "false"}
+        ));
+        let expected = Note::parse(note).is_some_and(|note| note.is_open(in_hours(0)));
+        for patch in [noted, opened] {
+            let (kind, patch) = ("mutatingwebhookconfiguration", patch.to_string());
+            let open = [
+                "patch",
+                kind,
+                "admission.meshgate.io",
+                "--dry-run=server",
+                "--type=json",
+                "-p",
+                &patch,
+            ];
+            let tried = lab.kubectl_as(User::Alice, &open, "").await;
+            assert_eq!(tried.code == Some(0), expected, "{note:?}: {tried:?}");
+        }
+    }
+    // A client may write times of its own beside the note.
+    let mut forged = lab.get(&gate()).await.unwrap();
+    forged["metadata"]["annotations"]["meshgate.io/break-glass"] = json!(note(48));
+    let fields = json!({"f:metadata": {"f:annotations": {"f:meshgate.io/break-glass": {}}}});
+    forged["metadata"]["managedFields"] = json!([{
+        "manager": "forger", "operation": "Update", "apiVersion": "admissionregistration.k8s.io/v1",
+        "time": "9998-12-31T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields,
+    }]);
+    for fields in [forged["metadata"]["managedFields"].clone(), json!([{}])] {
+        forged["metadata"]["managedFields"] = fields;
+        let replace = ["replace", "--dry-run=server", "-f", "-"];
+        let tried = lab
+            .kubectl_as(User::Alice, &replace, &forged.to_string())
+            .await;
+        assert!(tried.err.contains("an end within 24 hours"), "{tried:?}");
+    }
+}
+
+/// For all users, those who write the registration included.
+async fn what_is_called(lab: &Lab) {
+    let entry = lab.get(&gate()).await.unwrap()["webhooks"][0].clone();
+    let mut theirs = entry.clone();
+    theirs["name"] = json!("evil.example.test");
+    let anything = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]);
+    let mut wide = theirs.clone();
+    wide["rules"] = anything.clone();
+    theirs["clientConfig"]["url"] = json!("https://127.0.0.1:1/mutate/pods");
+    for (what, patch) in [
+        (
+            "another address",
+            json!({"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": "https://evil.test/mutate/pods"}),
+        ),
+        (
+            "a Service",
+            json!({"op": "replace", "path": "/webhooks/0/clientConfig", "value": {"service": {"namespace": "a", "name": "b"}}}),
+        ),
+        (
+            "all rules",
+            json!({"op": "replace", "path": "/webhooks/0/rules", "value": anything}),
+        ),
+        (
+            "an entry that calls elsewhere",
+            json!({"op": "add", "path": "/webhooks/-", "value": theirs}),
+        ),
+        (
+            "an entry with other rules",
+            json!({"op": "add", "path": "/webhooks/-", "value": wide}),
+        ),
+    ] {
+        let glass = json!({"op": "add", "path": GLASS, "value": note(1)});
+        for user in [User::Alice, User::Writer] {
+            for patch in [json!([patch]), json!([glass, patch])] {
+                let refused = lab.patch_as(user, &gate(), &patch).await;
+                let is_said = refused.err.contains("something other than meshgate");
+                assert!(refused.code == Some(1) && is_said, "{what}: {refused:?}");
+            }
+        }
     }
 }
 

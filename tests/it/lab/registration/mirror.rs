@@ -5,11 +5,15 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{CONFIG, INJECT, LABEL, SECONDS, lab, pod};
-use crate::lab::harness::{Lab, Meshgate, PATIENCE, User, WITHOUT_MUTATING_POLICIES, within};
+use crate::lab::harness::version::{has_mutating_policies, without_mutating_policies};
+use crate::lab::harness::{Lab, Meshgate, PATIENCE, User, within};
 use crate::support::process::get;
 
 #[tokio::test]
 async fn labels_follow_annotations_by_a_policy() {
+    if !has_mutating_policies() {
+        return;
+    }
     let lab = lab(&[], &[]).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
     follow(&lab).await;
@@ -26,7 +30,7 @@ async fn labels_follow_annotations_by_a_policy() {
 
 #[tokio::test]
 async fn labels_follow_annotations_by_a_webhook() {
-    let lab = lab(&[], &WITHOUT_MUTATING_POLICIES).await;
+    let lab = lab(&[], without_mutating_policies()).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
     follow(&lab).await;
     not_called_on_what_agrees(&lab, &meshgate).await;
@@ -39,7 +43,10 @@ async fn labels_follow_annotations_by_a_webhook() {
 /// what to do; labels come a moment later.
 #[tokio::test]
 async fn a_mirror_that_is_not_taken_up_is_told() {
-    let lab = lab(&[], &WITHOUT_MUTATING_POLICIES[1..]).await;
+    if !has_mutating_policies() {
+        return;
+    }
+    let lab = lab(&[], &without_mutating_policies()[1..]).await;
     let meshgate = Meshgate::begin(&lab, CONFIG, &[]).await;
     within(SECONDS, "it says what to do", async || {
         let log = meshgate.log();
@@ -59,6 +66,22 @@ async fn a_mirror_that_is_not_taken_up_is_told() {
         lab.is_labelled(&late).await.then_some(())
     })
     .await;
+    meshgate.uninstall().await;
+}
+
+/// A cluster that is too old for what a flag asks for is guarded all the same.
+#[tokio::test]
+async fn a_mirror_that_is_not_served_is_a_webhook() {
+    let lab = lab(&[], without_mutating_policies()).await;
+    let meshgate = Meshgate::with(&lab, CONFIG, &["--mirror=policy"]).await;
+    let log = meshgate.log();
+    let mut lines = log.lines().filter(|line| line.contains("WARN"));
+    assert!(
+        lines.any(|line| line.contains("in spite of --mirror=policy")),
+        "{log}"
+    );
+    let late = lab.namespace("late", &[], &[(INJECT, "enabled")]).await;
+    assert!(lab.is_labelled(&late).await);
     meshgate.uninstall().await;
 }
 
@@ -103,15 +126,7 @@ async fn follow(lab: &Lab) {
         .await
         .ok();
     assert!(!lab.is_labelled(&ns).await, "the annotation removed");
-    let dry = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
-        "generateName": "dry-", "annotations": {INJECT: "enabled"}}});
-    let create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-    let seen = lab
-        .kubectl_as(User::Admin, &create, &dry.to_string())
-        .await
-        .ok();
-    let seen: Value = serde_json::from_str(&seen).unwrap();
-    assert_eq!(seen["metadata"]["labels"][LABEL], "", "{seen}");
+    of_generated_names(lab).await;
     // Through the subresources as well.
     let raw = format!("/api/v1/namespaces/{ns}/status");
     let mut object = lab.get(&format!("/api/v1/namespaces/{ns}")).await.unwrap();
@@ -121,6 +136,32 @@ async fn follow(lab: &Lab) {
         .await
         .ok();
     assert!(lab.is_labelled(&ns).await, "by /status");
+}
+
+/// Namespaces whose names the API server makes up.
+async fn of_generated_names(lab: &Lab) {
+    let dry = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "generateName": "dry-", "annotations": {INJECT: "enabled"}}});
+    let create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+    let seen = lab
+        .kubectl_as(User::Admin, &create, &dry.to_string())
+        .await
+        .ok();
+    let seen: Value = serde_json::from_str(&seen).unwrap();
+    assert_eq!(seen["metadata"]["labels"][LABEL], "", "{seen}");
+    // With `generateName`, the API server looks at the label of the request, and corrects it later.
+    let forged = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "generateName": "forged-", "annotations": {INJECT: "enabled"},
+        "labels": {"kubernetes.io/metadata.name": "kube-system"}}});
+    let create = ["create", "-o", "json", "-f", "-"];
+    let made = lab
+        .kubectl_as(User::Admin, &create, &forged.to_string())
+        .await
+        .ok();
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let (name, labels) = (&made["metadata"]["name"], &made["metadata"]["labels"]);
+    assert_eq!(labels["kubernetes.io/metadata.name"], *name, "{made}");
+    assert_eq!(labels[LABEL], "", "{made}");
 }
 
 async fn not_called_on_what_agrees(lab: &Lab, meshgate: &Meshgate<'_>) {

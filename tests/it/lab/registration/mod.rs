@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::harness::version::has_mutating_policies;
 use super::harness::{Lab, Options, Outcome, User, within};
 
 /// One injector, which needs the mirror.
@@ -44,20 +45,27 @@ pub(super) async fn lab(more: &[&'static str], api_server_flags: &[&str]) -> Lab
     .await
 }
 
-/// The paths of all that is written where namespaces are labelled by a policy, in order.
-pub(super) fn paths() -> [String; 9] {
+/// The paths of all that is written, in order: the owner, the mirror, the entries, the guard.
+pub(super) fn paths() -> Vec<String> {
+    let mirror: &[&str] = match has_mutating_policies() {
+        true => &[
+            "mutatingadmissionpolicies/namespaces.meshgate.io",
+            "mutatingadmissionpolicybindings/namespaces.meshgate.io",
+            "mutatingadmissionpolicies/in-force.namespaces.meshgate.io",
+            "mutatingadmissionpolicybindings/in-force.namespaces.meshgate.io",
+        ],
+        false => &["mutatingwebhookconfigurations/namespaces.meshgate.io"],
+    };
     let of = |rest: &str| format!("{ADMISSION}/{rest}");
-    [
-        ROLE.to_owned(),
-        of("mutatingadmissionpolicies/namespaces.meshgate.io"),
-        of("mutatingadmissionpolicybindings/namespaces.meshgate.io"),
-        of("mutatingadmissionpolicies/in-force.namespaces.meshgate.io"),
-        of("mutatingadmissionpolicybindings/in-force.namespaces.meshgate.io"),
+    let mut paths = vec![ROLE.to_owned()];
+    paths.extend(mirror.iter().map(|path| of(path)));
+    paths.extend([
         gate(),
         check(),
         of("validatingadmissionpolicies/guard.meshgate.io"),
         of("validatingadmissionpolicybindings/guard.meshgate.io"),
-    ]
+    ]);
+    paths
 }
 
 pub(super) fn gate() -> String {

@@ -1,6 +1,7 @@
 //! The chart's rights are exact: meshgate does all that it does with them, and each of them is used.
 
 mod audit;
+mod fence;
 mod roles;
 mod story;
 

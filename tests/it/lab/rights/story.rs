@@ -104,7 +104,8 @@ async fn granted(lab: &Lab) -> Vec<Value> {
     objects.retain(|object| {
         let kind = object["kind"].as_str().unwrap();
         let is_owner = kind == "ClusterRole" && object["metadata"]["name"] == "meshgate";
-        !is_owner && (kind.contains("Role") || kind == "ServiceAccount")
+        let is_fence = kind.starts_with("ValidatingAdmissionPolicy");
+        !is_owner && (kind.contains("Role") || kind == "ServiceAccount" || is_fence)
     });
     for namespace in [HOME, "on-call"] {
         lab.ensure_namespace(namespace).await;

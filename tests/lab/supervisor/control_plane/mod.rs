@@ -89,7 +89,7 @@ impl ControlPlane {
         };
         for component in components {
             if wanted.contains(&component.name) {
-                plane.launch(&component, stop)?;
+                plane.launch(&component, options.program(component.name), stop)?;
             }
         }
         for index in 0..plane.processes.len() {
@@ -106,9 +106,9 @@ impl ControlPlane {
 
     /// etcd and the API server are waited for, because the others need them; those not, so that
     /// they start at the same time.
-    fn launch(&mut self, component: &Component, stop: &Stop) -> Result<()> {
+    fn launch(&mut self, component: &Component, program: PathBuf, stop: &Stop) -> Result<()> {
         let launch = Launch {
-            program: self.lab.join("bin").join(component.name),
+            program,
             args: component.args.clone(),
             env: Vec::new(),
             folder: self.folder().to_owned(),
@@ -264,9 +264,13 @@ fn wanted(options: &Options) -> Result<Vec<&'static str>> {
         false => options.only.iter().any(|n| n == name),
     };
     let wanted: Vec<_> = NAMES.into_iter().filter(|name| is_wanted(name)).collect();
-    let bin = options.lab.join("bin");
-    if let Some(missing) = wanted.iter().find(|name| !bin.join(name).exists()) {
-        bail!("{missing} is not in {}: run `make lab`", bin.display());
+    let mut programs = wanted.iter().map(|name| options.program(name));
+    if let Some(missing) = programs.find(|program| !program.exists()) {
+        let how = match options.kubernetes {
+            Some(_) => "make lab PROGRAMS=compat",
+            None => "make lab",
+        };
+        bail!("{} is not there: run `{how}`", missing.display());
     }
     Ok(wanted)
 }

@@ -29,7 +29,7 @@ pub(crate) fn create(plane: &ControlPlane, options: &Options) -> Result<()> {
 
 /// A Node that kwok makes Ready.
 fn node(name: &str, taints: &Value) -> Value {
-    let room = json!({"cpu": "32", "memory": "256Gi", "pods": "250"});
+    let room = json!({"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "100Gi"});
     json!({
         "apiVersion": "v1",
         "kind": "Node",

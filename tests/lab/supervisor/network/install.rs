@@ -74,7 +74,7 @@ pub(crate) fn install_meshgate(plane: &ControlPlane, stop: &Stop) -> Result<()> 
     helm.args(["install", "meshgate"])
         .arg(chart)
         .args(["--namespace=meshgate-system", "--create-namespace"])
-        .arg("--set=injectors={linkerd}")
+        .arg("--set=injectors={linkerd},image.allowNoRegistry=true")
         .env("KUBECONFIG", plane.kubeconfig("admin"))
         .envs(helm_homes(plane));
     run(&mut helm)?;

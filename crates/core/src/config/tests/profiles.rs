@@ -142,3 +142,46 @@ fn more_than_people_write_is_refused_soon() {
         "found 121 characters, expected 120 at most",
     );
 }
+
+/// A text that a tenant could go on with would be no limit.
+#[test]
+fn beginnings_of_images_end_where_a_name_ends() {
+    let sets = |sets: &str| {
+        top(&format!(
+            "injectors:\n- name: x\n  webhook: x.example.com\n  service: {{namespace: x, name: x}}\n  rules: \
+             [{{when: [{{podLabel: k, in: [a]}}], then: required}}]\n  injected: {sets}"
+        ))
+    };
+    let expected =
+        "expected registry and repository, and /, : or @ at the end: anything may follow";
+    for image in [
+        "registry.example/mesh",
+        "\"proxy:\"",
+        "\"registry.example:5000\"",
+    ] {
+        let found = image.replace('"', "");
+        refuses(
+            &sets(&format!("[{{sidecar: s, images: [a/, «{image}]}}]")),
+            &format!("found \"{found}\", {expected}"),
+        );
+    }
+    all_refused(
+        sets,
+        &[
+            (
+                "[{init: [i], images: «[a/]}]",
+                "found images without sidecar, expected both",
+            ),
+            (
+                "[{sidecar: s, images: [a/]}, «{sidecar: t}]",
+                "found no images, expected some as in another set: this set would let any image in",
+            ),
+        ],
+    );
+    for good in [
+        "[{sidecar: s, images: [a/]}, {init: [i]}]",
+        "[{sidecar: s, images: [\"a/b:\", a/b@]}, {sidecar: t, images: [\"r.example:5000/\"]}]",
+    ] {
+        assert!(read(&sets(good)).is_ok(), "{good}");
+    }
+}

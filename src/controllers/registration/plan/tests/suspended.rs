@@ -51,13 +51,40 @@ fn it_is_left_alone_until_then_and_put_back_as_it_was() {
 }
 
 #[test]
-fn what_a_person_wrote_without_an_end_stays() {
-    let mut cluster = armed();
-    cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
-        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: until=never");
+fn what_has_no_end_within_a_day_suspends_nothing() {
+    let wanted = wanted_at("u");
+    for note in [
+        "jane: until=never",
+        "jane: x; until=9999-01-01T00:00:00Z",
+        "jane: x; until=2026-01-02T00:05:01Z",
+    ] {
+        let mut cluster = opened();
+        cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
+            live["metadata"]["annotations"][BREAK_GLASS] = json!(note);
+        });
+        let plan = cluster.plan(&wanted, at("2026-01-01T00:00:00Z"));
+        let [Action::Resume { id, patch }] = &plan.actions[..] else {
+            panic!("{note}: {plan:?}");
+        };
+        assert_eq!(id.kind, Kind::MutatingWebhooks);
+        assert_eq!(patch["metadata"]["annotations"][BREAK_GLASS], Value::Null);
+        let conditions = &patch["webhooks"][0]["matchConditions"];
+        assert_eq!(*conditions, Value::Null, "{note}: {patch}");
+    }
+}
+
+/// A client may take the annotation off and leave the condition that it explains.
+#[test]
+fn an_entry_that_is_suspended_without_a_note_is_put_back() {
+    let mut cluster = opened();
+    cluster.edit(Kind::ValidatingWebhooks, CONFIGURATION, |live| {
+        live["metadata"]["annotations"] = json!({});
     });
-    let plan = cluster.plan(&wanted_at("u"), at("2036-01-01T00:00:00Z"));
-    assert_eq!((plan.actions.len(), plan.hands_off.len()), (0, 1));
+    let plan = cluster.plan(&wanted_at("u"), at("2026-01-01T00:14:00Z"));
+    let [Action::Resume { id, .. }] = &plan.actions[..] else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(id.kind, Kind::ValidatingWebhooks);
 }
 
 #[test]
@@ -65,7 +92,8 @@ fn a_new_ca_is_registered_while_enforcement_is_suspended_and_nothing_else() {
     let mut cluster = Cluster::of(InstallNamespace::Active);
     cluster.settle(&verified_by("old", wanted_at("u")), SETTLED);
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
-        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: it is off");
+        live["metadata"]["annotations"][BREAK_GLASS] =
+            json!("jane: it is off; until=1970-01-01T01:00:00Z");
         live["webhooks"][0]["failurePolicy"] = json!("Ignore");
     });
     cluster.covered = ["old".to_owned()].into();
@@ -84,7 +112,8 @@ fn a_new_ca_is_registered_while_enforcement_is_suspended_and_nothing_else() {
 fn suspended_enforcement_is_left_alone() {
     let mut cluster = armed();
     cluster.edit(Kind::MutatingWebhooks, CONFIGURATION, |live| {
-        live["metadata"]["annotations"][BREAK_GLASS] = json!("jane: the mesh is being replaced");
+        live["metadata"]["annotations"][BREAK_GLASS] =
+            json!("jane: the mesh is being replaced; until=1970-01-01T01:00:00Z");
         live["webhooks"] = json!([]);
     });
     let broken = cluster.plan(&wanted_at("u"), SETTLED);

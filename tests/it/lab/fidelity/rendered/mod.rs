@@ -5,7 +5,7 @@ mod asked;
 mod refusals;
 mod verdicts;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use futures::{StreamExt, stream};
@@ -20,11 +20,12 @@ use crate::lab::fidelity::marks::{Marks, Vocabulary};
 use crate::lab::fidelity::pairs::{Namespace, Pod, Shape, containers};
 use crate::lab::fidelity::pool::{self, Answer};
 use crate::lab::fidelity::{IN_FLIGHT, Scale, injectors};
+use crate::lab::harness::version::has_mutating_policies;
 use crate::lab::harness::{Lab, Options, PATIENCE, within};
 use crate::support::figures;
 
 /// Presets with options that are not their defaults, under names of their own.
-const VARIANTS: [(&str, &str); 4] = [
+const VARIANTS: [(&str, &str); 6] = [
     (
         "istio",
         "name: istio-by-default, options: {byDefault: true}",
@@ -41,6 +42,11 @@ const VARIANTS: [(&str, &str); 4] = [
         "consul",
         "name: consul-by-default, options: {byDefault: true}",
     ),
+    (
+        "istio",
+        "name: istio-strict, optOut: forbid, options: {byDefault: true}",
+    ),
+    ("kuma", "name: kuma-strict, optOut: forbid"),
 ];
 
 /// Meshes beside each other, in one mode and in two.
@@ -142,7 +148,11 @@ struct World {
 async fn the_api_server_asks_and_refuses_as_the_decisions_say() {
     let mut world = World::start().await;
     let mut namespaces = world.mirrored().await;
-    world.changed(&mut namespaces).await;
+    if has_mutating_policies() {
+        world.changed(&mut namespaces).await;
+    } else {
+        pool::settled(&world.lab).await;
+    }
     let alone: Vec<Configuration> = presets()
         .map(|name| Configuration::new(name, &entry(name, "")))
         .collect();
@@ -201,8 +211,7 @@ impl World {
         }
     }
 
-    /// Puts the mirror into force, then makes namespaces: each comes back with its labels.
-    async fn mirrored(&mut self) -> Vec<Namespace> {
+    async fn mirrors(&self) {
         let settings = Settings {
             mirror: MirrorForm::Policy,
             ..self.recorder.settings()
@@ -223,9 +232,29 @@ impl World {
                 .then_some(())
         })
         .await;
+    }
+
+    /// Puts the mirror into force where it is a policy, then makes namespaces: each comes back with its labels.
+    /// Elsewhere they are labelled here, as a webhook would.
+    async fn mirrored(&mut self) -> Vec<Namespace> {
+        if has_mutating_policies() {
+            self.mirrors().await;
+        }
         let drawn = (&self.vocabulary, &mut self.draw);
         let count = self.scale.namespaces();
-        let namespaces = pool::namespaces(&self.lab, &self.all, drawn, count).await;
+        let mut namespaces = pool::namespaces(&self.lab, &self.all, drawn, count).await;
+        if !has_mutating_policies() {
+            for namespace in &mut namespaces {
+                let changes = self.changes(namespace);
+                let labels = changes
+                    .iter()
+                    .map(|one| (&*one.label, one.add.then_some("")));
+                let labels: BTreeMap<_, _> = labels.collect();
+                let change = json!({"metadata": {"labels": labels}});
+                let made = pool::patch(&self.lab, &namespace.name, &change).await;
+                namespace.marks = Marks::of(&made);
+            }
+        }
         let labelled = namespaces.iter().filter(|one| !self.labels(one).is_empty());
         assert!(labelled.count() > 5, "hardly any namespace is mirrored");
         for namespace in &namespaces {
@@ -241,10 +270,14 @@ impl World {
             .collect()
     }
 
-    fn agrees(&self, namespace: &Namespace, when: &str) {
+    fn changes(&self, namespace: &Namespace) -> Vec<mirror::Change> {
         let annotation = |key: &str| namespace.marks.annotations.get(key).map(String::as_str);
         let keys = namespace.marks.labels.keys().map(String::as_str);
-        let changes = mirror::changes(&self.all, &namespace.name, keys, annotation);
+        mirror::changes(&self.all, &namespace.name, keys, annotation)
+    }
+
+    fn agrees(&self, namespace: &Namespace, when: &str) {
+        let changes = self.changes(namespace);
         let origin = self.scale.origin();
         assert_eq!(changes, [], "{when}, {origin}: {namespace:?}");
     }

@@ -120,7 +120,7 @@ fn refusal(spec: &Value, case: &Case, pod: &Value) -> Option<String> {
         None => "CREATE",
     };
     let rules = &spec["matchConstraints"]["resourceRules"][0]["operations"];
-    if !rules.as_array().unwrap().contains(&json!(operation)) {
+    if !rules.as_array()?.contains(&json!(operation)) {
         return None;
     }
     if !selects(&spec["matchConstraints"]["namespaceSelector"], case) {
