@@ -1,38 +1,20 @@
-//! The Services that injectors are behind: which they are, and what the view holds of each. PURE, as the
-//! store.
+//! The Services that injectors are behind: which they are, and how many of their endpoints are usable. PURE,
+//! as the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::mem::take;
 use std::sync::Arc;
 
+use meshgate_core::injector::Injector;
 use meshgate_core::injector::profile::{ReadinessSource, ServiceName};
 use meshgate_core::readiness::endpoints::{self, Slice, Tally};
-use meshgate_core::readiness::installation::Installation;
+use meshgate_core::readiness::installation::{Client, Installation};
+use meshgate_core::readiness::{Looked, Readiness};
 use meshgate_core::text::{MAX_DNS_LABEL, is_dns_label};
 
 use super::located::{Located, Location};
-use super::store::Store;
-
-/// What is held of the endpoints of one Service.
-#[derive(Debug, Default)]
-pub(super) struct Endpoints {
-    /// By name.
-    pub(super) slices: BTreeMap<String, Arc<Slice>>,
-    /// `None` until they were counted for the first time.
-    tally: Option<Tally>,
-    pub(super) is_stale: bool,
-}
-
-impl Endpoints {
-    pub(super) fn is_counted(&self) -> bool {
-        self.tally.is_some()
-    }
-
-    /// `None` if there is no slice.
-    pub(super) fn tally(&self) -> Option<&Tally> {
-        self.tally.as_ref().filter(|_| !self.slices.is_empty())
-    }
-}
+use super::store::{Endpoints, Store, readiness_of};
 
 impl Store {
     /// The Services whose endpoints decide: those that webhook entries name, and the profiles' own. A name
@@ -58,6 +40,30 @@ impl Store {
             own.is_some_and(Endpoints::is_counted)
         };
         self.wanted().into_iter().all(is_counted)
+    }
+
+    /// By the endpoints of this Service.
+    pub(super) fn readiness_behind<'s>(
+        &'s self,
+        injector: &Injector,
+        service: Cow<'s, ServiceName>,
+        client: Option<&'s Client>,
+    ) -> Readiness<'s> {
+        let own = self.endpoints.get(&*service);
+        // Files are read as a whole. A watch that was only just begun has not said what there is.
+        if self.is_whole && !own.is_some_and(Endpoints::is_counted) {
+            return Readiness::NotUsable(Looked::Unread { service });
+        }
+        let tally = own.and_then(Endpoints::tally);
+        let usable = tally.map_or(0, Tally::usable);
+        let is_enough =
+            u32::try_from(usable).is_ok_and(|usable| usable >= injector.profile.minimum);
+        let looked = Looked::Endpoints {
+            service,
+            tally,
+            client,
+        };
+        readiness_of(is_enough, looked)
     }
 
     /// What has to be counted anew, and how. Only the call of what this returns takes long.

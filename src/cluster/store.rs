@@ -15,16 +15,13 @@ use meshgate_core::decision::requirement::{self, Requirement};
 use meshgate_core::injector::profile::{ReadinessSource, ServiceName};
 use meshgate_core::injector::{Injector, Injectors};
 use meshgate_core::readiness::endpoints::{Nodes, Slice, Tally};
-use meshgate_core::readiness::installation::{
-    self, Client, Installation, Known, WebhookConfiguration,
-};
+use meshgate_core::readiness::installation::{self, Installation, Known, WebhookConfiguration};
 use meshgate_core::readiness::{Looked, Readiness};
 use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
 use super::located::{Located, Location};
 use super::object::{self, Kind, Object, ObjectId, Watched};
-use super::services::Endpoints;
 use super::slim;
 
 #[derive(Debug, Default)]
@@ -41,8 +38,29 @@ pub struct Store {
     /// Why enforcement is suspended, as our own configuration says it.
     suspension: Option<Note>,
     /// Whether a webhook configuration that is not here does not exist.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     pub(super) derived: Derived,
+}
+
+/// What is held of the endpoints of one Service.
+#[derive(Debug, Default)]
+pub(super) struct Endpoints {
+    /// By name.
+    pub(super) slices: BTreeMap<String, Arc<Slice>>,
+    /// `None` until they were counted for the first time.
+    pub(super) tally: Option<Tally>,
+    pub(super) is_stale: bool,
+}
+
+impl Endpoints {
+    pub(super) fn is_counted(&self) -> bool {
+        self.tally.is_some()
+    }
+
+    /// `None` if there is no slice.
+    pub(super) fn tally(&self) -> Option<&Tally> {
+        self.tally.as_ref().filter(|_| !self.slices.is_empty())
+    }
 }
 
 /// Computed once per change and not once per review.
@@ -325,7 +343,7 @@ impl Store {
         match injector.profile.readiness {
             ReadinessSource::Assumed => Readiness::Usable(Looked::Assumed),
             ReadinessSource::Endpoints => {
-                self.endpoints(injector, Cow::Borrowed(service), client.as_ref())
+                self.readiness_behind(injector, Cow::Borrowed(service), client.as_ref())
             }
             ReadinessSource::Probe => {
                 let target = location.target.as_str();
@@ -352,37 +370,14 @@ impl Store {
                 ReadinessSource::Assumed => Readiness::Usable(Looked::Assumed),
                 // Services that only a pod's label names are not probed.
                 ReadinessSource::Endpoints | ReadinessSource::Probe => {
-                    self.endpoints(injector, Cow::Owned(service), None)
+                    self.readiness_behind(injector, Cow::Owned(service), None)
                 }
             },
         }
     }
-
-    fn endpoints<'s>(
-        &'s self,
-        injector: &Injector,
-        service: Cow<'s, ServiceName>,
-        client: Option<&'s Client>,
-    ) -> Readiness<'s> {
-        let own = self.endpoints.get(&*service);
-        // Files are read as a whole. A watch that was only just begun has not said what there is.
-        if self.is_whole && !own.is_some_and(Endpoints::is_counted) {
-            return Readiness::NotUsable(Looked::Unread { service });
-        }
-        let tally = own.and_then(Endpoints::tally);
-        let usable = tally.map_or(0, Tally::usable);
-        let is_enough =
-            u32::try_from(usable).is_ok_and(|usable| usable >= injector.profile.minimum);
-        let looked = Looked::Endpoints {
-            service,
-            tally,
-            client,
-        };
-        readiness_of(is_enough, looked)
-    }
 }
 
-fn readiness_of(is_usable: bool, looked: Looked<'_>) -> Readiness<'_> {
+pub(super) fn readiness_of(is_usable: bool, looked: Looked<'_>) -> Readiness<'_> {
     if is_usable {
         Readiness::Usable(looked)
     } else {
