@@ -278,7 +278,7 @@ fn updated(called: Called<'_>, store: &Store, request: &Request<'_>) -> Answer {
     }
     let [old, new] = match request.updated_pods(injectors.keys()) {
         Ok(both) => both,
-        Err(problem) => return answer(None, Decision::unreadable(&problem)),
+        Err(decision) => return answer(None, decision),
     };
     if let Some(reason) = exemption::of(&new, |group| request.is_by_member_of(group)) {
         return answer(Some(&new), Decision::admit(reason));

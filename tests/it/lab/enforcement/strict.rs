@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::guarded::meshed;
 use super::injector::{Linkerd, PASSED_BY};
-use crate::lab::harness::{Answer, Lab, Meshgate, Options, PATIENCE, Who, pod, within};
+use crate::lab::harness::{Answer, Caller, Lab, Meshgate, Options, PATIENCE, Who, pod, within};
 
 const CONFIG: &str = "
 apiVersion: meshgate.io/v1alpha1
@@ -83,6 +83,12 @@ async fn tries_all(enforcement: &str) {
     let answer = admin.post(&elsewhere, &opting_out).await;
     assert!(answer.is_ok(), "nothing requires it there: {answer:?}");
 
+    other_images_are_refused(&meshgate, &admin, &namespace).await;
+}
+
+/// At the creation of a pod, and at an update of one that has its sidecar.
+async fn other_images_are_refused(meshgate: &Meshgate<'_>, admin: &Caller<'_>, namespace: &str) {
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
     let named = |image: &str| format!("the image of container linkerd-proxy is {image}");
     within(PATIENCE, "another image is refused", async || {
         let answer = admin.post(&pods, &injected(FOREIGN)).await;

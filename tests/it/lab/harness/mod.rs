@@ -31,7 +31,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::accounts::Account;
-pub(crate) use self::call::{Answer, Who};
+pub(crate) use self::call::{Answer, Caller, Who};
 pub(crate) use self::control::{Control, HOME};
 pub(crate) use self::dapr::Dapr;
 pub(crate) use self::guests::Guest;
