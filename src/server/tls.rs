@@ -28,6 +28,8 @@ pub enum TlsError {
     Read(PathBuf, #[source] io::Error),
     #[error("cannot read the client CA {} as certificates in PEM", .0.display())]
     Pem(PathBuf, #[source] pem::Error),
+    #[error("cannot use a certificate of the client CA {}, expected X.509", .0.display())]
+    Certificate(PathBuf, #[source] rustls::Error),
     #[error("cannot verify clients with {}, expected a certificate of a CA", .0.display())]
     ClientCa(PathBuf, #[source] VerifierBuilderError),
     #[error("cannot set up TLS")]
@@ -96,7 +98,9 @@ fn server_config(
         Some((path, text)) => {
             let mut roots = RootCertStore::empty();
             for ca in CertificateDer::pem_slice_iter(text) {
-                roots.add(ca.map_err(|error| TlsError::Pem(path.to_owned(), error))?)?;
+                let ca = ca.map_err(|error| TlsError::Pem(path.to_owned(), error))?;
+                let added = roots.add(ca);
+                added.map_err(|error| TlsError::Certificate(path.to_owned(), error))?;
             }
             // Who has no certificate gets an answer that says so, and the server asks itself without.
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))

@@ -46,7 +46,7 @@ impl Account {
         }
         let is_used_up = |owed: Instant| owed > now + CREDIT;
         let nothings = !asker.is_held && is_used_up(self.nothings);
-        (nothings || is_used_up(self.look_ups)).then_some(LookupError::TooMany(asker.peer))
+        (nothings || is_used_up(self.look_ups)).then_some(LookupError::TooMany)
     }
 
     /// A look-up begins.

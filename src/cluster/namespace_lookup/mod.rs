@@ -1,6 +1,6 @@
 //! The live look-up of one namespace that the view does not hold, or may hold as it was before (case 21).
 //!
-//! Each peer has an [`Account`] and places of its own, so that a client that asks without end takes nothing
+//! Each peer has an account and places of its own, so that a client that asks without end takes nothing
 //! from the API server. Of one peer, requests for the same namespace share a look-up that has not begun yet
 //! (case 67): one that has may bring what was before their question. Each look-up has a deadline, and all are
 //! counted.
@@ -36,9 +36,9 @@ pub enum LookupError {
     Failed(String),
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The peer has used up its [`Account`].
-    #[error("client {0} asked about too many namespaces")]
-    TooMany(IpAddr),
+    /// The peer has used up its account.
+    #[error("the admission server is asked about too many namespaces at once")]
+    TooMany,
 }
 
 /// For whom a namespace is looked up.

@@ -4,7 +4,7 @@ use crate::controllers::registration::observed::Object;
 use crate::controllers::registration::{entries, proof};
 use crate::kube_api::kind::Kind;
 
-use meshgate_core::names::REACH_ENTRY;
+use meshgate_core::names::{GUARD, REACH_ENTRY};
 
 use super::{Action, Given, Plan, comes_first};
 
@@ -40,8 +40,9 @@ impl Plan {
         }
     }
 
-    /// Plans nothing but the entry by which meshgate is reached, and what that needs; and a wider bundle
-    /// for all that is armed, without which no certificate might be issued for a new replica.
+    /// Plans nothing but the entry by which meshgate is reached, and what that needs: the guard, which must
+    /// know a new address before an entry has it, and keeps those that are there. And a wider bundle for
+    /// all that is armed, without which no certificate might be issued for a new replica.
     pub(super) fn only_to_be_reached(&mut self, given: Given<'_>) {
         for wanted in given.wanted {
             let live = given.observed.live(wanted);
@@ -51,7 +52,9 @@ impl Plan {
                 // An owner whose own owner was deleted is about to be collected, with all that it owns.
                 self.apply(wanted.clone(), live);
             } else if given.is_owned()
-                && (wanted.entry(REACH_ENTRY).is_some() || live.is_some_and(entries::is_any_armed))
+                && (wanted.id.name == GUARD
+                    || wanted.entry(REACH_ENTRY).is_some()
+                    || live.is_some_and(entries::is_any_armed))
             {
                 let mut object = wanted.clone();
                 entries::keep(&mut object, live);

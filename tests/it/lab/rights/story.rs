@@ -272,10 +272,12 @@ async fn broken_and_mended(lab: &Lab) {
 
 /// As before the end of a release, with all that there may be to remove.
 async fn uninstalled(lab: &Lab) {
-    let mirror = json!({"metadata": {"name": "namespaces.meshgate.io"}});
+    let labels = json!({"app.kubernetes.io/part-of": "meshgate"});
+    // With a label, as meshgate writes it: the API server notes the times of changes, which the guard
+    // reads, only for an object that had a field at first.
+    let mirror = json!({"metadata": {"name": "namespaces.meshgate.io", "labels": labels}});
     let mutating = format!("{ADMISSION}/mutatingwebhookconfigurations");
     lab.create(&mutating, &mirror).await.unwrap();
-    let labels = json!({"app.kubernetes.io/part-of": "meshgate"});
     let pod = json!({
         "metadata": {"labels": labels},
         "spec": {"containers": [{"name": "a", "image": "a.test/a"}]},
