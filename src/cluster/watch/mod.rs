@@ -34,7 +34,7 @@ use self::written::Written;
 
 /// Objects per page of a list: what an API server holds of it at once. Lists are not streamed, since API
 /// servers before 1.34 may not.
-const PAGE: u32 = 25;
+const PAGE: u32 = 100;
 /// Names of unreadable objects that are remembered, so that each is told once.
 const MOST_UNREADABLE: usize = 1_000;
 

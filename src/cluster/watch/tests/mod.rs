@@ -115,8 +115,8 @@ async fn a_list_in_pages_its_events_and_the_watch_after_it() {
             let [first, second, watch, again] = asked.as_slice() else {
                 panic!("{asked:?}")
             };
-            assert_eq!(first, "/api/v1/namespaces?&limit=25");
-            assert_eq!(second, "/api/v1/namespaces?&limit=25&continue=2");
+            assert_eq!(first, "/api/v1/namespaces?&limit=100");
+            assert_eq!(second, "/api/v1/namespaces?&limit=100&continue=2");
             assert!(watch.ends_with("resourceVersion=4"), "{watch}");
             assert!(
                 again.starts_with("/api/v1/namespaces?&watch=true&timeoutSeconds=1"),

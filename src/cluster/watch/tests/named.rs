@@ -221,7 +221,7 @@ async fn of_services_only_those_that_injectors_name_are_asked_for() {
         asked.retain(|uri| uri.contains("endpointslices") || uri.contains("/services"));
         asked.retain(|uri| !uri.contains("watch=true"));
         assert!(
-            asked.iter().all(|uri| uri.ends_with("&limit=25")),
+            asked.iter().all(|uri| uri.ends_with("&limit=100")),
             "{asked:#?}"
         );
         let mut asked: Vec<String> = asked.iter().map(|uri| address(uri)).collect();
