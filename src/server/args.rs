@@ -108,7 +108,7 @@ pub struct Limits {
 
     /// Most bytes of large request bodies in memory at once, beyond 16 KiB for each connection;
     /// more wait until there is room
-    #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024 * 1024, value_parser = value_parser!(u32).range(LARGE_BODY as i64..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 24 * 1024 * 1024, value_parser = value_parser!(u32).range(LARGE_BODY as i64..))]
     pub body_memory: u32,
 }
 

@@ -54,9 +54,18 @@ impl Account {
         self.look_ups = self.look_ups.max(now) + LOOK_UP;
     }
 
-    /// A look-up found that there is no such namespace.
-    pub(super) fn charge_nothing(&mut self, name: String, now: Instant) {
+    /// A look-up of a name that the view does not hold begins: it may not exist.
+    pub(super) fn charge_nothing(&mut self, now: Instant) {
         self.nothings = self.nothings.max(now) + NOTHING;
+    }
+
+    /// The namespace exists, or the source failed.
+    pub(super) fn give_back_nothing(&mut self) {
+        self.nothings -= NOTHING;
+    }
+
+    /// There is no such namespace.
+    pub(super) fn remember(&mut self, name: String, now: Instant) {
         self.missing
             .retain(|_, asked| now.duration_since(*asked) < REMEMBERED);
         self.missing.insert(name, now);

@@ -83,6 +83,8 @@ struct Lane {
     has_begun: Arc<AtomicBool>,
 }
 
+/// A namespace's name is a DNS label: longer ones do not exist.
+const LONGEST_NAME: usize = 63;
 /// Most look-ups at once.
 const MOST_AT_ONCE: usize = 32;
 /// Most of them for one peer. Two API servers that ask without a pause leave none idle.
@@ -111,6 +113,9 @@ impl NamespaceLookup {
     /// # Errors
     /// There is none, the source failed or took too long, or the peer asks too often.
     pub fn namespace(&self, asker: Asker, name: &str) -> Flight {
+        if name.len() > LONGEST_NAME {
+            return ready(Err(LookupError::NotFound)).boxed().shared();
+        }
         let now = Instant::now();
         let mut peers = self.inner.peers.lock();
         // A peer that is new makes room for itself: those that are quiet are forgotten.
@@ -160,6 +165,10 @@ impl Inner {
             let refusal = account.refusal(asker, &name, now);
             if refusal.is_none() {
                 account.charge_look_up(now);
+                // Also where the answer comes too late: a slow source must not lift the quota.
+                if !asker.is_held {
+                    account.charge_nothing(now);
+                }
             }
             refusal
         });
@@ -167,12 +176,15 @@ impl Inner {
             return Err(error);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        match (self.fetch)(name.clone()).await {
+        let found = (self.fetch)(name.clone()).await;
+        self.with_account(asker, |account, now| match &found {
+            Ok(None) => account.remember(name, now),
+            Ok(Some(_)) | Err(_) if !asker.is_held => account.give_back_nothing(),
+            Ok(Some(_)) | Err(_) => {}
+        });
+        match found {
             Ok(Some(namespace)) => Ok(Arc::new(namespace)),
-            Ok(None) => {
-                self.with_account(asker, |account, now| account.charge_nothing(name, now));
-                Err(LookupError::NotFound)
-            }
+            Ok(None) => Err(LookupError::NotFound),
             Err(problem) => Err(LookupError::Failed(problem)),
         }
     }
