@@ -93,9 +93,13 @@ async fn a_source_that_does_not_answer_is_given_up_at_the_deadline() {
 #[tokio::test]
 async fn a_look_up_without_waiting_requests_is_forgotten() {
     let source = lookup(Arc::new(|_| std::future::pending().boxed()));
+    let held = Asker {
+        is_held: true,
+        ..client(1)
+    };
     for number in 0..1_000 {
         let name = format!("team-{number}");
-        assert_eq!(source.namespace(client(1), &name).now_or_never(), None);
+        assert_eq!(source.namespace(held, &name).now_or_never(), None);
         tokio::task::yield_now().await;
     }
     assert_eq!(source.count(), 1_000);
@@ -195,6 +199,33 @@ async fn a_client_that_invents_names_is_turned_away() {
         Err(LookupError::NotFound)
     );
     assert_eq!(source.count(), before + 2);
+}
+
+/// An API server that is too slow to answer in time.
+#[tokio::test(start_paused = true)]
+async fn invented_names_cost_as_much_where_no_answer_comes_in_time() {
+    let source = lookup(Arc::new(|_| std::future::pending().boxed()));
+    let begin = Instant::now();
+    for number in 0.. {
+        let name = format!("x{number}");
+        let found = timeout(Duration::from_millis(1), source.namespace(client(1), &name)).await;
+        if begin.elapsed() > Duration::from_secs(14) {
+            break;
+        }
+        assert!(matches!(found, Err(_) | Ok(Err(LookupError::TooMany))));
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    // 20 at once and two a second.
+    assert!((45..=50).contains(&source.count()), "{}", source.count());
+    let long = "x".repeat(64);
+    let held = Asker {
+        is_held: true,
+        ..client(1)
+    };
+    assert_eq!(
+        source.namespace(held, &long).await,
+        Err(LookupError::NotFound)
+    );
 }
 
 /// One of many that wait in the same moment finds the account used up when its turn comes.
