@@ -127,12 +127,9 @@ async fn planned(args: &BreakGlassArgs, client: &Client) -> anyhow::Result<(Seen
     };
     check_injectors(&args.injector, &seen)?;
     let end = wall_clock().checked_add(length)?;
-    let note = Note {
-        text: format!("{}: {}", who(client).await.replace(';', ","), reason),
-        // Whole seconds are easier to read.
-        until: Some(Timestamp::from_second(end.as_second())?),
-        injectors: args.injector.clone(),
-    };
+    // Whole seconds are easier to read.
+    let end = Timestamp::from_second(end.as_second())?;
+    let note = Note::new(&who(client).await, reason, end, args.injector.clone());
     check_open(&note, &seen)?;
     tell_replaced(&seen);
     Ok((seen, Some(note)))

@@ -103,15 +103,8 @@ async fn remove(
         ..removal::find(client, namespace).await?
     };
     let left = deadline.saturating_duration_since(Instant::now());
-    let note = Note {
-        text: format!(
-            "{}: meshgate uninstall",
-            own_name(client).await?.replace(';', ",")
-        ),
-        until: Some(wall_clock().checked_add(left)?),
-        injectors: Vec::new(),
-    };
-    let note = note.to_string();
+    let (who, until) = (own_name(client).await?, wall_clock().checked_add(left)?);
+    let note = Note::new(&who, "meshgate uninstall", until, Vec::new()).to_string();
     let is_owner = |id: &&Id| id.kind == Kind::ClusterRole;
     for id in found.objects.iter().filter(|id| !is_owner(id)) {
         tracing::debug!(object = %id, "removing");

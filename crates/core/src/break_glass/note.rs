@@ -52,6 +52,16 @@ fn says_who_and_why(annotation: &str) -> bool {
 }
 
 impl Note {
+    /// A note of this user, for this reason, about these injectors; about all if there is none. A semicolon
+    /// would end the name of a user.
+    pub fn new(who: &str, why: &str, until: Timestamp, injectors: Vec<String>) -> Self {
+        Self {
+            text: format!("{}: {why}", who.replace(';', ",")),
+            until: Some(until),
+            injectors,
+        }
+    }
+
     /// Reads an annotation; `None` if it does not say who and why. What cannot be read as a field is text.
     pub fn parse(annotation: &str) -> Option<Self> {
         if !says_who_and_why(annotation) {
