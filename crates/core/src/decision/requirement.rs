@@ -168,11 +168,12 @@ fn decide<'a>(injector: &'a Injector, values: KeyValues<'a>, is_own: bool) -> Op
         namespace: &NO_NAMESPACE_VALUES,
         ..values
     };
-    let asked = injector.first_match_at_home(&of_pod)?;
+    let first_match = |values| injector.rules_at_home().find(|rule| rule.matches(values));
+    let asked = first_match(&of_pod)?;
     if asked.then == Outcome::NotRequired {
         return Some(asked);
     }
-    let of_both = injector.first_match_at_home(&values);
+    let of_both = first_match(&values);
     match of_both.map(|rule| rule.then) {
         Some(Outcome::NotRequired) => of_both,
         _ if !asked.is_asked_by_pod() => None,

@@ -86,10 +86,11 @@ impl Injector {
         self.active_rules().find(|rule| rule.matches(values))
     }
 
-    /// The same in the injector's own namespace, where nothing requires it of pods that say nothing.
-    pub(crate) fn first_match_at_home(&self, values: &KeyValues<'_>) -> Option<&Rule> {
-        let mut rules = self.active_rules();
-        rules.find(|rule| rule.then != Outcome::OptOut && rule.matches(values))
+    /// The rules that are tried in the injector's own namespace, where nothing requires it of pods that say
+    /// nothing: opt-outs are as good as any there.
+    pub(crate) fn rules_at_home(&self) -> impl Iterator<Item = &Rule> {
+        let rules = self.active_rules();
+        rules.filter(|rule| rule.then != Outcome::OptOut)
     }
 
     /// The rule that decides for a pod that has none of the keys.
@@ -160,8 +161,9 @@ impl Injectors {
 
     /// Whether a profile limits the images of sidecars, so that updates of pods are looked at.
     pub fn limit_images(&self) -> bool {
-        let mut all = self.iter().filter(|one| one.is_looked_at());
-        all.any(|one| !one.profile.image_limits().is_empty())
+        let all = self.iter().filter(|one| one.is_looked_at());
+        let mut sets = all.flat_map(|one| one.profile.sets());
+        sets.any(|set| !set.images.is_empty())
     }
 
     /// Whether meshgate never looks at pods of the namespace.

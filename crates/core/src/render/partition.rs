@@ -94,8 +94,7 @@ impl<'r> Rules<'r> {
     pub(super) fn new(injector: &'r Injector, excluded: &'r [&'r str], most_tried: usize) -> Self {
         let rules = || injector.active_rules();
         let requires = |rule: &Rule| rule.then != Outcome::NotRequired;
-        // Opt-outs are as good as any there.
-        let at_home = || rules().filter(|rule| rule.then != Outcome::OptOut);
+        let at_home = || injector.rules_at_home();
         let keys = rules().flat_map(|rule| rule.when.iter().map(|term| &term.key));
         let labels = distinct(keys.filter(|key| key.place == Place::NamespaceLabel));
         let mirror = mirror::is_needed(injector).then(|| Key {

@@ -51,14 +51,9 @@ impl Plan {
         let home = &profile.service.namespace;
         let needs = |rule: &Rule| matches!(rule.then, Outcome::Required | Outcome::Invalid);
         let acts = profile.namespaces.contains(home) && !excluded.contains(&home.as_str());
-        let at_home = || {
-            injector
-                .active_rules()
-                .filter(|rule| rule.then != Outcome::OptOut)
-        };
         let own = acts.then(|| Home {
             namespace: home.clone(),
-            asked: unmarked(at_home()),
+            asked: unmarked(injector.rules_at_home()),
             asking: with(&|rule| needs(rule) && rule.is_asked_by_pod()),
             off: with(&|rule| !needs(rule)),
         });
