@@ -29,7 +29,7 @@ pub(super) struct Handler {
     pub(super) activity: Arc<Activity>,
     pub(super) pool: Pool,
     /// The client's address, which each request carries as an extension.
-    pub(super) peer: Option<IpAddr>,
+    pub(super) peer: IpAddr,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Handler {
@@ -55,9 +55,7 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
                 share: Share::new(self.pool.clone(), Arc::clone(&permit)),
             })
         });
-        if let Some(peer) = self.peer {
-            request.extensions_mut().insert(peer);
-        }
+        request.extensions_mut().insert(self.peer);
         // A router is ready at any time, and a clone of it is one pointer.
         let answer = self.router.clone().call(request);
         Box::pin(async move {

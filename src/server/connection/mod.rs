@@ -116,27 +116,25 @@ impl Connections {
         };
         // In a box, so that a handshake, of which there may be many that never end well, does not
         // hold the room that serving takes.
-        let activity = Arc::clone(&place.activity);
-        Box::pin(self.speak(stream, activity, orders)).await;
+        Box::pin(self.speak(stream, &place, orders)).await;
     }
 
     async fn speak(
         &self,
         stream: TlsStream<TcpStream>,
-        activity: Arc<Activity>,
+        place: &Place,
         orders: watch::Receiver<Orders>,
     ) {
-        let opened = Instant::now();
+        let (opened, activity) = (Instant::now(), Arc::clone(&place.activity));
         let chain = stream.get_ref().1.peer_certificates();
         let is_caller = self.limits.client_ca.is_none() || is_for(chain, &self.limits.client_names);
-        let peer = stream.get_ref().0.peer_addr().ok();
         let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
         let handler = Handler {
             is_caller,
             router: self.router.clone(),
             activity: Arc::clone(&activity),
             pool: self.pool.clone(),
-            peer: peer.map(|peer| peer.ip().to_canonical()),
+            peer: place.peer,
         };
         let mut served = self.http.serve_connection(io, handler);
         let mut life = Life {

@@ -26,7 +26,8 @@ pub(in crate::server) struct Peers {
 #[derive(Debug)]
 pub(in crate::server) struct Place {
     peers: Arc<Peers>,
-    peer: IpAddr,
+    /// An IPv4 address also where it came as one of IPv6.
+    pub(super) peer: IpAddr,
     pub(super) activity: Arc<Activity>,
 }
 
