@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use self::account::Account;
 use crate::cluster::slim;
+use meshgate_core::text::MAX_DNS_LABEL;
 
 /// Asks the source for the namespace of that name; `None` if there is none.
 pub type Fetch = Arc<
@@ -83,8 +84,6 @@ struct Lane {
     has_begun: Arc<AtomicBool>,
 }
 
-/// A namespace's name is a DNS label: longer ones do not exist.
-const LONGEST_NAME: usize = 63;
 /// Most look-ups at once.
 const MOST_AT_ONCE: usize = 32;
 /// Most of them for one peer. Two API servers that ask without a pause leave none idle.
@@ -113,7 +112,8 @@ impl NamespaceLookup {
     /// # Errors
     /// There is none, the source failed or took too long, or the peer asks too often.
     pub fn namespace(&self, asker: Asker, name: &str) -> Flight {
-        if name.len() > LONGEST_NAME {
+        // No namespace has such a name, which may be as long as a body.
+        if name.len() > MAX_DNS_LABEL {
             return ready(Err(LookupError::NotFound)).boxed().shared();
         }
         let now = Instant::now();

@@ -84,11 +84,6 @@ impl Nodes {
         before.is_some()
     }
 
-    /// Names of those that exist, in no order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.lost.keys().map(|name| &**name)
-    }
-
     /// How many exist, and how many of them look lost.
     pub fn counts(&self) -> (usize, usize) {
         (self.lost.len(), self.lost_count)
