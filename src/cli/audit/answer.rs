@@ -1,6 +1,6 @@
 //! The rows of an audit, as programs read them.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use meshgate_core::audit::Finding;
 use meshgate_core::audit::cause::{Cause, State};
@@ -9,10 +9,19 @@ use meshgate_core::injector::Injectors;
 use crate::cli::output::Exit;
 
 /// An object that owns pods.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub(super) struct Owner {
     pub(super) kind: Box<str>,
     pub(super) name: Box<str>,
+}
+
+impl Owner {
+    pub(super) fn new(kind: &str, name: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            name: name.into(),
+        }
+    }
 }
 
 /// A pod and one injector.

@@ -14,7 +14,7 @@ use crate::kube_api::pages::{self, Part};
 
 use super::AuditArgs;
 use super::answer::Rows;
-use super::known::{Known, Service};
+use super::known::{Known, selector};
 use super::registration::Registration;
 
 /// Progress is shown after this time, and then this often.
@@ -182,18 +182,17 @@ impl Reader<'_> {
         let place = format!("{CORE}/namespaces/{}", service.namespace);
         let named = format!("metadata.name={}", service.name);
         let named = (Part::Whole, ListParams::default().fields(&named));
-        let mut selector = Vec::new();
+        let mut selected = Vec::new();
         let take = |json: &str| {
-            let Service { spec } = serde_json::from_str(json)?;
-            let terms = spec.selector.into_iter();
-            selector.extend(terms.map(|(key, value)| format!("{key}={value}")));
-            Ok::<_, serde_json::Error>(())
+            let terms = selector(json).into_iter();
+            selected.extend(terms.map(|(key, value)| format!("{key}={value}")));
+            Ok::<_, CallError>(())
         };
         self.each(&format!("{place}/services"), named, take).await;
-        if selector.is_empty() {
+        if selected.is_empty() {
             return;
         }
-        let selected = ListParams::default().labels(&selector.join(","));
+        let selected = ListParams::default().labels(&selected.join(","));
         let take = |json: &str| {
             known.take_injector(service, json);
             Ok::<_, CallError>(())

@@ -15,7 +15,7 @@ use crate::cluster::slim;
 
 use super::AuditArgs;
 use super::answer::Rows;
-use super::known::Service;
+use super::known::selector;
 use super::registration::Registration;
 
 /// The objects of all files, by what an audit makes of them, each as its text.
@@ -77,12 +77,6 @@ pub(super) fn rows(args: &AuditArgs, unread: &mut Vec<String>) -> anyhow::Result
         );
     }
     Ok(rows)
-}
-
-/// A pod by what selects it.
-#[derive(Deserialize)]
-struct Selected {
-    metadata: slim::Metadata,
 }
 
 impl Dump {
@@ -148,22 +142,25 @@ impl Dump {
     }
 
     /// The pods that this Service selects.
-    fn selected(&self, name: &ServiceName) -> Vec<&str> {
-        let is_meant = |metadata: &slim::Metadata| {
-            metadata.namespace == name.namespace && metadata.name == name.name
+    fn selected(&self, service: &ServiceName) -> Vec<&str> {
+        let place = |json: &str| serde_json::from_str(json).map(|one: Named| one.metadata);
+        let is_meant = |json: &&String| {
+            place(json).is_ok_and(|own| {
+                (own.namespace, own.name) == (service.namespace.clone(), service.name.clone())
+            })
         };
-        let services = self.services.iter();
-        let mut services = services.filter_map(|json| serde_json::from_str::<Service>(json).ok());
-        let Some(service) = services.find(|service| is_meant(&service.metadata)) else {
+        let Some(found) = self.services.iter().find(is_meant) else {
             return Vec::new();
         };
-        let selector = service.spec.selector;
+        let wanted = selector(found);
         let is_selected = |json: &&str| {
-            let Ok(Selected { metadata }) = serde_json::from_str(json) else {
-                return false;
+            let has = |own: slim::Metadata| {
+                own.namespace == service.namespace
+                    && wanted
+                        .iter()
+                        .all(|(key, value)| own.labels.get(key) == Some(value))
             };
-            let has = |(key, value)| metadata.labels.get(key) == Some(value);
-            metadata.namespace == name.namespace && !selector.is_empty() && selector.iter().all(has)
+            !wanted.is_empty() && place(json).is_ok_and(has)
         };
         self.pods
             .iter()
@@ -171,4 +168,9 @@ impl Dump {
             .filter(is_selected)
             .collect()
     }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: slim::Metadata,
 }

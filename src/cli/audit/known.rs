@@ -10,10 +10,9 @@ use meshgate_core::injector::Injectors;
 use meshgate_core::injector::profile::ServiceName;
 use meshgate_core::view::metadata::MetadataView;
 use meshgate_core::view::pod::PodView;
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::cluster::object::{Kind, Object};
-use crate::cluster::slim;
 use crate::cluster::store::Store;
 use crate::lifecycle::wall_clock;
 
@@ -24,17 +23,10 @@ use super::registration::Registration;
 /// Where objects are that name no namespace, as `kubectl apply` would have it.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
-/// A Service by what it selects.
-#[derive(Deserialize)]
-pub(super) struct Service {
-    pub(super) metadata: slim::Metadata,
-    pub(super) spec: Selecting,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Selecting {
-    #[serde(default)]
-    pub(super) selector: BTreeMap<String, String>,
+/// What a Service selects: labels with their values. Nothing if it cannot be read or has no selector.
+pub(super) fn selector(service: &str) -> BTreeMap<String, String> {
+    let service: Value = serde_json::from_str(service).unwrap_or_default();
+    serde_json::from_value(service["spec"]["selector"].clone()).unwrap_or_default()
 }
 
 pub(super) struct Known {
@@ -145,10 +137,7 @@ impl Known {
         for finding in judge(&pod, subject.namespace, space, &around) {
             rows.add(&subject, finding, || {
                 let owner = pod.view.as_ref().ok()?.owner()?;
-                let owner = Owner {
-                    kind: (*owner.kind).into(),
-                    name: (*owner.name).into(),
-                };
+                let owner = Owner::new(&owner.kind, &owner.name);
                 Some(self.owners.topmost(subject.namespace, owner))
             });
         }

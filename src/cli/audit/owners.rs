@@ -2,37 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::answer::Owner;
 use super::known::DEFAULT_NAMESPACE;
 
 /// Most owners above one another: more would be a circle.
 const MOST_ABOVE: usize = 8;
-
-/// An object that may own pods, by its metadata.
-#[derive(Deserialize)]
-struct Head {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Box<str>,
-    #[serde(default)]
-    namespace: Option<Box<str>>,
-    #[serde(default)]
-    owner_references: Option<Vec<Reference>>,
-}
-
-#[derive(Deserialize)]
-struct Reference {
-    #[serde(flatten)]
-    owner: Owner,
-    #[serde(default)]
-    controller: Option<bool>,
-}
 
 /// The owners that were read, with their own owners.
 #[derive(Debug, Default)]
@@ -45,18 +21,18 @@ pub(super) struct Owners {
 impl Owners {
     /// Takes an object of this kind. One without a name owns no pod.
     pub(super) fn take(&mut self, kind: &str, json: &str) {
-        let Ok(Head { metadata }) = serde_json::from_str(json) else {
+        let object: Value = serde_json::from_str(json).unwrap_or_default();
+        let metadata = &object["metadata"];
+        let Some(name) = metadata["name"].as_str() else {
             return;
         };
-        let references = metadata.owner_references.into_iter().flatten();
-        let mut controllers = references.filter(|one| one.controller == Some(true));
-        let owner = Owner {
-            kind: kind.into(),
-            name: metadata.name,
-        };
-        let above = controllers.next().map(|one| one.owner);
-        let namespace = metadata.namespace;
-        let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+        let owner = Owner::new(kind, name);
+        let mut references = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let above = references.find(|one| one["controller"] == true);
+        let above =
+            above.and_then(|one| Some(Owner::new(one["kind"].as_str()?, one["name"].as_str()?)));
+        let namespace = metadata["namespace"].as_str();
+        let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE).into();
         let own = self.by_namespace.entry(namespace).or_default();
         own.insert(owner, above);
     }

@@ -1,7 +1,5 @@
 //! What webhook configurations say: which injectors there are, and since when meshgate is armed.
 
-use serde::Deserialize;
-
 use jiff::Timestamp;
 use meshgate_core::audit::{Armed, written};
 use meshgate_core::break_glass;
@@ -9,6 +7,7 @@ use meshgate_core::injector::Injectors;
 use meshgate_core::names::{CONFIGURATION, POLICIES, asks_meshgate};
 use meshgate_core::readiness::installation::is_installed;
 use meshgate_core::view::metadata::MetadataView;
+use serde_json::Value;
 
 use crate::cluster::object::{Kind, Object};
 use crate::cluster::store::Store;
@@ -27,33 +26,6 @@ pub(super) struct Registration {
     pub(super) suspended: Option<Timestamp>,
 }
 
-#[derive(Deserialize)]
-struct Entries {
-    #[serde(default)]
-    webhooks: Option<Vec<Entry>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    failure_policy: String,
-}
-
-#[derive(Deserialize)]
-struct Binding {
-    spec: BindingSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BindingSpec {
-    #[serde(default)]
-    validation_actions: Vec<String>,
-}
-
 impl Registration {
     /// Takes a MutatingWebhookConfiguration.
     ///
@@ -63,12 +35,13 @@ impl Registration {
         let object = Object::from_json(Kind::Webhooks, json)?;
         if object.id().name == CONFIGURATION {
             let view = MetadataView::read(json)?;
-            let Entries { webhooks } = serde_json::from_str(json)?;
-            let mut entries = webhooks.into_iter().flatten();
             self.is_there = true;
             self.suspended = written(&view, break_glass::ANNOTATION);
-            let is_armed = |one: Entry| asks_meshgate(&one.name) && one.failure_policy == "Fail";
-            if entries.any(is_armed) {
+            let is_armed = |one: &Value| {
+                one["failurePolicy"] == "Fail" && one["name"].as_str().is_some_and(asks_meshgate)
+            };
+            let entries: Value = serde_json::from_str(json)?;
+            if any(&entries["webhooks"], is_armed) {
                 self.armed.push(view.created().unwrap_or(Timestamp::MIN));
             }
         }
@@ -82,11 +55,10 @@ impl Registration {
     /// It cannot be read as one.
     pub(super) fn take_binding(&mut self, json: &str) -> Result<(), serde_json::Error> {
         let view = MetadataView::read(json)?;
-        let Binding { spec } = serde_json::from_str(json)?;
-        let denies = spec
-            .validation_actions
-            .iter()
-            .any(|action| action == "Deny");
+        let binding: Value = serde_json::from_str(json)?;
+        let denies = any(&binding["spec"]["validationActions"], |action| {
+            action == "Deny"
+        });
         if view.name().ends_with(POLICIES) && denies {
             self.armed.push(view.created().unwrap_or(Timestamp::MIN));
         }
@@ -122,4 +94,8 @@ impl Registration {
         }
         Ok(Some(Injectors::of_presets(names)?))
     }
+}
+
+fn any(list: &Value, test: impl Fn(&Value) -> bool) -> bool {
+    list.as_array().is_some_and(|list| list.iter().any(test))
 }
