@@ -53,15 +53,6 @@ impl<'r> Group<'r> {
         }
     }
 
-    fn state(&self) -> String {
-        let word = self.state.as_str();
-        if self.state == State::Bare {
-            output::bad(word)
-        } else {
-            output::unclear(word)
-        }
-    }
-
     fn subject(&self) -> String {
         match (self.owner, self.name) {
             (Some(Owner { kind, name }), _) => format!("{kind} {name}"),
@@ -85,7 +76,13 @@ impl<'r> Group<'r> {
                 _ => "restart it".to_owned(),
             },
         };
-        advice(self.cause, &again)
+        // In the last column, where colours move no other.
+        let advice = advice(self.cause, &again);
+        if self.state == State::Bare {
+            output::bad(&advice)
+        } else {
+            output::unclear(&advice)
+        }
     }
 }
 
@@ -115,7 +112,7 @@ pub(super) fn text(answer: &Answer) -> String {
         let mut table = output::table(&header);
         for (group, count) in groups {
             table.add_row([
-                group.state(),
+                group.state.as_str().to_owned(),
                 count.to_string(),
                 group.namespace.to_owned(),
                 group.subject(),
