@@ -8,21 +8,28 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::harness::{Lab, Meshgate, Options, Outcome, User};
+use super::harness::{Lab, Options, Outcome, PATIENCE, User, within};
 use super::registration::{CONFIG, INJECT, arming, lab, pod};
 use crate::lab::view_memory::fill;
 use crate::support::figures;
+use crate::support::process::program;
 
 /// How many pods the benchmark has.
 const COUNT: &str = "MESHGATE_AUDIT_PODS";
 
 /// State and reason of each pod by its name.
 fn words(outcome: &Outcome) -> BTreeMap<String, String> {
-    let answer: Value = serde_json::from_str(&outcome.out).unwrap_or_else(|e| panic!("{e}: {outcome:?}"));
+    let answer: Value =
+        serde_json::from_str(&outcome.out).unwrap_or_else(|e| panic!("{e}: {outcome:?}"));
     let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
     let rows = answer["pods"].as_array().unwrap().iter();
-    rows.map(|row| (word(row, "name"), format!("{} {}", word(row, "state"), word(row, "reason"))))
-        .collect()
+    rows.map(|row| {
+        (
+            word(row, "name"),
+            format!("{} {}", word(row, "state"), word(row, "reason")),
+        )
+    })
+    .collect()
 }
 
 async fn create(lab: &Lab, namespace: &str, name: &str, patch: &Value) {
@@ -37,15 +44,28 @@ async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
     let lab = lab(&[], &[]).await;
     let orders = lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
     let later = lab.namespace("later", &[], &[]).await;
-    let image = |image: &str| json!({"spec": {"containers": [{"name": "linkerd-proxy", "image": image}]}});
+    let image =
+        |image: &str| json!({"spec": {"containers": [{"name": "linkerd-proxy", "image": image}]}});
     let init = json!({"spec": {"initContainers": [{"name": "linkerd-init", "image": "i.test/i"}]}});
     let mut meshed = image("p.test/p:1.2");
     json_patch::merge(&mut meshed, &init);
     create(&lab, &orders, "early", &json!({})).await;
     create(&lab, &orders, "by-hand", &meshed).await;
     create(&lab, &orders, "half", &image("p.test/p:1.2")).await;
-    create(&lab, &orders, "spared", &json!({"metadata": {"annotations": {INJECT: "disabled"}}})).await;
-    create(&lab, &orders, "host", &json!({"spec": {"hostNetwork": true}})).await;
+    create(
+        &lab,
+        &orders,
+        "spared",
+        &json!({"metadata": {"annotations": {INJECT: "disabled"}}}),
+    )
+    .await;
+    create(
+        &lab,
+        &orders,
+        "host",
+        &json!({"spec": {"hostNetwork": true}}),
+    )
+    .await;
     create(&lab, &later, "older", &json!({})).await;
 
     let of = async |user, arguments: &[&str]| {
@@ -67,15 +87,18 @@ async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
     assert_eq!(before.code, Some(1));
 
     // The times of Kubernetes are whole seconds.
-    let created = async |path: &str| lab.get(path).await.unwrap()["metadata"]["creationTimestamp"].clone();
+    let created =
+        async |path: &str| lab.get(path).await.unwrap()["metadata"]["creationTimestamp"].clone();
     let early = created(&format!("/api/v1/namespaces/{orders}/pods/early")).await;
-    super::harness::within(super::harness::PATIENCE, "another second", async || {
+    within(PATIENCE, "another second", async || {
         let probe = lab.namespace("second", &[], &[]).await;
         (created(&format!("/api/v1/namespaces/{probe}")).await != early).then_some(())
     })
     .await;
     let mark = json!({"metadata": {"annotations": {INJECT: "enabled"}}});
-    lab.merge(&format!("/api/v1/namespaces/{later}"), &mark).await.unwrap();
+    lab.merge(&format!("/api/v1/namespaces/{later}"), &mark)
+        .await
+        .unwrap();
     let certs = lab.folder_of("certs");
     let meshgate = arming::Unreached::start(&lab, CONFIG, &certs, false).await;
     let unarmed = of(User::Admin, &["-n", &orders]).await;
@@ -106,10 +129,15 @@ async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
         assert!(little.err.contains(missing), "{missing}: {}", little.err);
     }
     assert_eq!(words(&little)["early"], "unknown namespaceUnknown");
-    lab.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/auditor-of-pods").await;
+    lab.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/auditor-of-pods")
+        .await;
     let none = of(User::Alice, &["-n", &orders]).await;
     assert_eq!(none.code, Some(2));
-    assert!(none.err.contains("grant the verb list on pods"), "{}", none.err);
+    assert!(
+        none.err.contains("grant the verb list on pods"),
+        "{}",
+        none.err
+    );
 }
 
 /// A Deployment's pods belong to it, and the dump of the same cluster says the same.
@@ -117,15 +145,28 @@ async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
 async fn owners_are_the_topmost_ones() {
     let lab = Lab::shared().await;
     let orders = lab.namespace("audited", &[], &[(INJECT, "enabled")]).await;
-    let create = ["-n", &orders, "create", "deployment", "shop", "--image=a.test/a", "--replicas=2"];
+    let create = [
+        "-n",
+        &orders,
+        "create",
+        "deployment",
+        "shop",
+        "--image=a.test/a",
+        "--replicas=2",
+    ];
     lab.kubectl(&create).await.ok();
     let list = format!("/api/v1/namespaces/{orders}/pods");
-    super::harness::within(super::harness::PATIENCE, "two pods", async || {
+    within(PATIENCE, "two pods", async || {
         let pods = lab.get(&list).await?;
         (pods["items"].as_array()?.len() == 2).then_some(())
     })
     .await;
-    let live = lab.tool(User::Admin, &["audit", "-o=json", "-n", &orders, "--injector=linkerd"]).await;
+    let live = lab
+        .tool(
+            User::Admin,
+            &["audit", "-o=json", "-n", &orders, "--injector=linkerd"],
+        )
+        .await;
     let answer: Value = serde_json::from_str(&live.out).unwrap();
     let owner = json!({"kind": "Deployment", "name": "shop"});
     let rows = answer["pods"].as_array().unwrap();
@@ -133,44 +174,74 @@ async fn owners_are_the_topmost_ones() {
     assert!(rows.iter().all(|row| row["owner"] == owner), "{}", live.out);
 
     let namespaced = "pods,replicasets.apps,deployments.apps";
-    let dump = lab.kubectl(&["get", namespaced, "-n", &orders, "-o=json"]).await.ok();
-    let namespaces = lab.kubectl(&["get", "namespaces", "-o=json", "--show-managed-fields"]).await.ok();
+    let dump = lab
+        .kubectl(&["get", namespaced, "-n", &orders, "-o=json"])
+        .await
+        .ok();
+    let namespaces = lab
+        .kubectl(&["get", "namespaces", "-o=json", "--show-managed-fields"])
+        .await
+        .ok();
     let arguments = ["audit", "-f", "-", "-o", "json", "--injector", "linkerd"];
     let (_, from_dump, _) = crate::cli::run_with_input(&arguments, &(dump + &namespaces));
     let of_dump: Value = serde_json::from_str(&from_dump).unwrap();
     let places = |answer: &Value| -> Vec<(Value, Value, Value)> {
         let rows = answer["pods"].as_array().unwrap().iter();
-        rows.map(|row| (row["name"].clone(), row["owner"].clone(), row["state"].clone())).collect()
+        rows.map(|row| {
+            (
+                row["name"].clone(),
+                row["owner"].clone(),
+                row["state"].clone(),
+            )
+        })
+        .collect()
     };
     assert_eq!(places(&of_dump), places(&answer));
 }
 
-/// A pod as a controller makes it, every hundredth bare.
-fn running(number: u64) -> Value {
-    let set = format!("shop-{}-6d5c9b8f7c", number / 10);
-    let proxy = if number % 100 == 0 { "other" } else { "linkerd-proxy" };
+/// How many of a thousand pods are bare, by namespace.
+const BARE: [u64; 3] = [12, 5, 2];
+/// Pods of a ReplicaSet.
+const SET: u64 = 25;
+
+fn owned(name: &str, kind: &str, owner: &str) -> Value {
+    let reference = json!({
+        "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "a", "controller": true,
+    });
+    json!({"name": name, "ownerReferences": [reference]})
+}
+
+/// A pod as a controller makes it.
+fn running(number: u64, bare: u64) -> Value {
+    let set = format!("shop-{}-6d5c9b8f7c", number / SET);
+    let is_bare = number % 1_000 < bare;
+    let proxy = if is_bare { "other" } else { "linkerd-proxy" };
+    let variable = |n: u64| json!({"name": format!("NAME_{n}"), "value": "x".repeat(40)});
     let container = |name: &str| {
         json!({
             "name": name, "image": format!("registry.test/{name}:edge-24.5.1"),
-            "env": (0..10).map(|n| json!({"name": format!("NAME_{n}"), "value": "x".repeat(40)})).collect::<Vec<_>>(),
+            "env": (0..10).map(variable).collect::<Vec<_>>(),
             "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
         })
     };
-    json!({
-        "metadata": {
-            "name": format!("{set}-{number:06}"),
-            "labels": {"app": "shop", "pod-template-hash": "6d5c9b8f7c"},
-            "annotations": {"note": "x".repeat(200)},
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": "a", "controller": true,
-            }],
-        },
-        "spec": {
-            "containers": [container("app"), container(proxy)],
-            "initContainers": [container("linkerd-init")],
-            "nodeName": format!("node-{}", number % 100),
-        },
-    })
+    let mut metadata = owned(&format!("{set}-{number:06}"), "ReplicaSet", &set);
+    metadata["labels"] = json!({"app": "shop", "pod-template-hash": "6d5c9b8f7c"});
+    metadata["annotations"] = json!({"note": "x".repeat(200)});
+    let spec = json!({
+        "containers": [container("app"), container(proxy)],
+        "initContainers": [container("linkerd-init")],
+        "nodeName": format!("node-{}", number % 100),
+    });
+    json!({ "metadata": metadata, "spec": spec })
+}
+
+fn set(number: u64) -> Value {
+    let name = format!("shop-{number}");
+    let labels = json!({"a": "a"});
+    let containers = json!([{"name": "a", "image": "a.test/a"}]);
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    let spec = json!({"replicas": SET, "selector": {"matchLabels": labels}, "template": template});
+    json!({"metadata": owned(&format!("{name}-6d5c9b8f7c"), "Deployment", &name), "spec": spec})
 }
 
 #[tokio::test]
@@ -178,23 +249,49 @@ fn running(number: u64) -> Value {
 async fn how_long_an_audit_takes() {
     let count: u64 = std::env::var(COUNT).map_or(10_000, |text| text.parse().unwrap());
     let only = vec!["etcd", "kube-apiserver"];
-    let lab = Lab::own(Options { only, ..Options::default() }).await;
-    for number in 0..10 {
-        let metadata = json!({"name": format!("shop-{number}"), "annotations": {INJECT: "enabled"}});
-        lab.create("/api/v1/namespaces", &json!({ "metadata": metadata })).await.unwrap();
-        let account = json!({"metadata": {"name": "default"}});
-        let accounts = format!("/api/v1/namespaces/shop-{number}/serviceaccounts");
-        lab.create(&accounts, &account).await.unwrap();
-    }
+    let lab = Lab::own(Options {
+        only,
+        ..Options::default()
+    })
+    .await;
+    let service = json!({"namespace": "linkerd", "name": "linkerd-proxy-injector"});
+    let entry = json!({
+        "name": "linkerd-proxy-injector.linkerd.io", "clientConfig": {"service": service},
+        "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": [],
+    });
+    let injector = json!({"metadata": {"name": "linkerd"}, "webhooks": [entry]});
+    let all = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    lab.create(all, &injector).await.unwrap();
     let begin = Instant::now();
-    for number in 0..10 {
-        let pods = format!("/api/v1/namespaces/shop-{number}/pods");
-        fill(&lab, &pods, (0..count / 10).map(running)).await;
+    for (number, name) in ["orders", "payments", "search", "users", "mail"]
+        .iter()
+        .enumerate()
+    {
+        let annotations = json!({INJECT: "enabled"});
+        let namespace = json!({"metadata": {"name": name, "annotations": annotations}});
+        lab.create("/api/v1/namespaces", &namespace).await.unwrap();
+        let place = format!("/api/v1/namespaces/{name}");
+        let account = json!({"metadata": {"name": "default"}});
+        lab.create(&format!("{place}/serviceaccounts"), &account)
+            .await
+            .unwrap();
+        let pods = 0..count / 5;
+        let sets = format!("/apis/apps/v1/namespaces/{name}/replicasets");
+        fill(&lab, &sets, (0..pods.end / SET).map(set)).await;
+        let bare = BARE.get(number).copied().unwrap_or_default();
+        fill(
+            &lab,
+            &format!("{place}/pods"),
+            pods.map(|pod| running(pod, bare)),
+        )
+        .await;
     }
     figures(&format!("{count} pods created in {:.0?}", begin.elapsed()));
+    let shown = lab.tool(User::Admin, &["audit", "-A"]).await;
+    figures(&shown.out);
     for form in ["table", "json"] {
         let begin = Instant::now();
-        let child = Command::new(env!("CARGO_BIN_EXE_meshgate"))
+        let child = Command::new(program())
             .args(["audit", "-A", "-o", form, "--kubeconfig"])
             .arg(lab.kubeconfig(User::Admin))
             .stdout(Stdio::null())
@@ -203,7 +300,9 @@ async fn how_long_an_audit_takes() {
         let id = child.id().unwrap();
         let (code, peak) = ended(child, id).await;
         let took = begin.elapsed();
-        figures(&format!("audit -A -o {form} of {count} pods: {took:.1?}, {peak} KiB at most"));
+        figures(&format!(
+            "audit -A -o {form} of {count} pods: {took:.1?}, {peak} KiB at most"
+        ));
         assert_eq!(code, Some(1));
         assert!(peak < 150 * 1024, "{peak} KiB");
     }
@@ -213,9 +312,13 @@ async fn how_long_an_audit_takes() {
 async fn ended(mut child: tokio::process::Child, id: u32) -> (Option<i32>, u64) {
     let mut peak = 0;
     loop {
-        let status = std::fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
+        let status =
+            std::fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
         let line = status.unwrap_or_default();
-        let line = line.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(str::to_owned);
+        let line = line
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .map(str::to_owned);
         if let Some(line) = line {
             peak = line.trim().trim_end_matches(" kB").parse().unwrap();
         }

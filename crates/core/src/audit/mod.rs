@@ -155,32 +155,7 @@ pub fn judge(
         since,
         around,
     };
-    let requirement = requirement::of(view, namespace, injectors);
-    let opt_outs = requirement.opt_outs.iter();
-    let opted_out = opt_outs.map(|matched| Finding {
-        injector: matched.number,
-        state: State::OptedOut,
-        cause: Cause::PodOptOut,
-        message: sentence::opted_out(view, name, matched),
-    });
-    let required = requirement.matches.iter().map(|matched| {
-        let (state, cause, message) = match spared {
-            Some(cause) => {
-                let message = sentence::exempt(view, name, matched, cause);
-                (State::Exempt, cause, message)
-            }
-            None => judge.required(matched),
-        };
-        Finding {
-            injector: matched.number,
-            state,
-            cause,
-            message,
-        }
-    });
-    let mut findings: Vec<Finding> = required.chain(opted_out).collect();
-    findings.sort_by_key(|finding| finding.injector);
-    findings
+    judge.all(namespace, spared)
 }
 
 /// Why a pod that exists is exempt.
@@ -222,6 +197,33 @@ struct Judge<'j> {
 }
 
 impl Judge<'_> {
+    /// In the order of the configuration.
+    fn all(&self, namespace: &NamespaceView, spared: Option<Cause>) -> Vec<Finding> {
+        let (view, name) = (self.view, self.namespace);
+        let requirement = requirement::of(view, namespace, self.around.injectors);
+        let opted_out = requirement.opt_outs.iter().map(|matched| {
+            let message = sentence::opted_out(view, name, matched);
+            (matched, (State::OptedOut, Cause::PodOptOut, message))
+        });
+        let required = requirement.matches.iter().map(|matched| match spared {
+            Some(cause) => {
+                let message = sentence::exempt(view, name, matched, cause);
+                (matched, (State::Exempt, cause, message))
+            }
+            None => (matched, self.required(matched)),
+        });
+        let findings = required.chain(opted_out);
+        let findings = findings.map(|(matched, (state, cause, message))| Finding {
+            injector: matched.number,
+            state,
+            cause,
+            message,
+        });
+        let mut findings: Vec<Finding> = findings.collect();
+        findings.sort_by_key(|finding| finding.injector);
+        findings
+    }
+
     /// Of an injector that a rule asks for.
     fn required(&self, matched: &RuleMatch<'_>) -> (State, Cause, String) {
         let profile = &matched.injector.profile;

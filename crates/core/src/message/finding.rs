@@ -45,7 +45,7 @@ pub fn advice(cause: Cause, again: &str) -> String {
 }
 
 /// A fact, with what to do about it.
-fn with_advice(fact: String, cause: Cause, pod: &PodView<'_>, before: &str) -> String {
+fn with_advice(fact: &str, cause: Cause, pod: &PodView<'_>, before: &str) -> String {
     let again = match pod.owner() {
         Some(_) => "restart its owner",
         None => "create the pod again",
@@ -70,7 +70,7 @@ pub(crate) fn bare(
     } else {
         refusal::not_injected(pod, namespace, matched, flaw)
     };
-    if let Some(why) = why(cause, name) {
+    if let Some(why) = why(cause) {
         push(&mut fact, format_args!("; {why}"));
     }
     let before = if is_installed {
@@ -79,33 +79,43 @@ pub(crate) fn bare(
         push(&mut fact, format_args!("; {name} is not installed"));
         format!("install {name}, then ")
     };
-    with_advice(fact, cause, pod, &before)
+    with_advice(&fact, cause, pod, &before)
 }
 
-/// What else is known of the cause.
-fn why(cause: Cause, name: &str) -> Option<String> {
-    let marked = format!("meshgate admitted the pod for {name}, and the sidecar is gone");
-    let all = [
-        (Cause::MarkedButBare, marked),
-        (
-            Cause::EnforcementSuspended,
-            format!("break-glass suspends {name}"),
-        ),
-        (
-            Cause::OlderThanRequirement,
-            "the pod is older than this requirement".to_owned(),
-        ),
-        (
-            Cause::NotArmed,
-            "meshgate was not armed when the pod was created".to_owned(),
-        ),
-        (
-            Cause::ModeWarn,
-            format!("{name} is in mode warn, which admits such pods"),
-        ),
-        (Cause::Unexplained, "meshgate sees no cause".to_owned()),
-    ];
-    let mut all = all.into_iter();
+/// What else is known of a cause.
+const WHY: [(Cause, &str); 10] = [
+    (
+        Cause::MarkedButBare,
+        "meshgate admitted the pod for it, and the sidecar is gone",
+    ),
+    (Cause::EnforcementSuspended, "enforcement is suspended"),
+    (
+        Cause::OlderThanRequirement,
+        "the pod is older than this requirement",
+    ),
+    (
+        Cause::NotArmed,
+        "meshgate was not armed when the pod was created",
+    ),
+    (Cause::ModeWarn, "mode warn admits such pods"),
+    (Cause::Unexplained, "meshgate sees no cause"),
+    (
+        Cause::ExcludedNamespace,
+        "meshgate never looks at pods of this namespace",
+    ),
+    (
+        Cause::MirrorPod,
+        "a kubelet runs its mirror pods whatever the API server answers",
+    ),
+    (Cause::OsWindows, "injectors pass by Windows pods"),
+    (
+        Cause::HostNetwork,
+        "injectors pass by pods on the host network",
+    ),
+];
+
+fn why(cause: Cause) -> Option<&'static str> {
+    let mut all = WHY.into_iter();
     all.find(|(own, _)| *own == cause).map(|(_, why)| why)
 }
 
@@ -119,7 +129,7 @@ pub(crate) fn other_revision(
     let requires = requires(pod, namespace, matched);
     let (own, wanted) = (shown(own), shown(wanted));
     let fact = format!("{requires} of revision {wanted}, but revision {own} has injected the pod");
-    with_advice(fact, Cause::OtherRevision, pod, "")
+    with_advice(&fact, Cause::OtherRevision, pod, "")
 }
 
 /// The sidecar is too old.
@@ -130,7 +140,7 @@ pub(crate) fn older_proxy(
 ) -> String {
     let name = matched.name();
     let fact = format!("the sidecar of {name} has version {own}, but {name} has version {newer}");
-    with_advice(fact, Cause::OlderProxy, pod, "")
+    with_advice(&fact, Cause::OlderProxy, pod, "")
 }
 
 pub(crate) fn injected(matched: &RuleMatch<'_>) -> String {
@@ -150,15 +160,7 @@ pub(crate) fn exempt(
     matched: &RuleMatch<'_>,
     cause: Cause,
 ) -> String {
-    let why = if cause == Cause::ExcludedNamespace {
-        "meshgate never looks at pods of this namespace"
-    } else if cause == Cause::MirrorPod {
-        "a kubelet runs its mirror pods whatever the API server answers"
-    } else if cause == Cause::OsWindows {
-        "injectors pass by Windows pods"
-    } else {
-        "injectors pass by pods on the host network"
-    };
+    let why = why(cause).unwrap_or_default();
     let who = match matched.rule.then {
         Outcome::Required => requires(pod, namespace, matched),
         Outcome::Invalid | Outcome::OptOut | Outcome::NotRequired => subject(pod, namespace),
