@@ -415,6 +415,7 @@ fn help_is_what_it_was() {
         ("help", &["--help"][..]),
         ("help-serve", &["serve", "--help"]),
         ("help-control", &["control", "--help"]),
+        ("help-audit", &["audit", "--help"]),
         ("help-explain", &["explain", "--help"]),
         ("help-render", &["render", "--help"]),
         (

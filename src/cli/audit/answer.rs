@@ -8,6 +8,9 @@ use meshgate_core::injector::Injectors;
 
 use crate::cli::output::Exit;
 
+/// Where objects are that name no namespace, as `kubectl apply` would have it.
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
+
 /// An object that owns pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub(super) struct Owner {

@@ -16,12 +16,9 @@ use crate::cluster::object::{Kind, Object};
 use crate::cluster::store::Store;
 use crate::lifecycle::wall_clock;
 
-use super::answer::{Owner, Rows, Subject};
+use super::answer::{DEFAULT_NAMESPACE, Owner, Rows, Subject};
 use super::owners::Owners;
 use super::registration::Registration;
-
-/// Where objects are that name no namespace, as `kubectl apply` would have it.
-pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 /// What a Service selects: labels with their values. Nothing if it cannot be read or has no selector.
 pub(super) fn selector(service: &str) -> BTreeMap<String, String> {

@@ -37,8 +37,8 @@ Examples:
   kubectl get -A -o json --show-managed-fields \\
     pods,namespaces,replicasets,deployments,jobs,mutatingwebhookconfigurations | meshgate audit -f -
 
-Exit codes: 0 every pod has its sidecars, 1 a pod is bare or stale, 2 otherwise, if a pod is unknown or \
-something could not be read."
+Exit codes: 0 every pod has its sidecars, 1 a pod is bare or stale. 2 means neither, but a pod is unknown \
+or something could not be read."
 )]
 pub(super) struct AuditArgs {
     /// Only pods of this namespace [default: that of the kubeconfig's context; with -f, all]

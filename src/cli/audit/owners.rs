@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::answer::Owner;
-use super::known::DEFAULT_NAMESPACE;
+use super::answer::{DEFAULT_NAMESPACE, Owner};
 
 /// Most owners above one another: more would be a circle.
 const MOST_ABOVE: usize = 8;
