@@ -25,13 +25,13 @@ use meshgate_core::render::path;
 use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
+use super::Admission;
 use super::answer::{self, Patched};
 use super::bad_call::BadCall;
 use super::body::body;
 use super::metadata;
 use super::record::{self, Refusal};
 use super::request::Request;
-use super::Admission;
 
 /// The webhook's timeout where the query does not say it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

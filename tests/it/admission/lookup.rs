@@ -240,8 +240,18 @@ async fn a_note_counts_only_while_its_watch_is_current() {
         "metadata": {"name": CONFIGURATION, "annotations": {BREAK_GLASS: note}},
     }));
     hooks.cluster.update(|store| store.apply(noted));
-    let admits = async || answers(&hooks, "").await.iter().all(|(allowed, _)| *allowed);
-    let refuses = async || answers(&hooks, "").await.iter().all(|(allowed, _)| !*allowed);
+    let admits = async || {
+        answers(&hooks, "")
+            .await
+            .iter()
+            .all(|(allowed, _)| *allowed)
+    };
+    let refuses = async || {
+        answers(&hooks, "")
+            .await
+            .iter()
+            .all(|(allowed, _)| !*allowed)
+    };
     assert!(admits().await);
     hooks.cluster.freshness.behind(Kind::Webhooks);
     assert!(refuses().await);
