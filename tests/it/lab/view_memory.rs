@@ -114,12 +114,21 @@ async fn lab() -> Lab {
     .await
 }
 
-async fn start(lab: &Lab) -> Process {
+/// The program beside what there is, once it is ready; and how long that took.
+async fn timed(lab: &Lab) -> (Process, Duration) {
     let start = Start {
         kubeconfig: Some(lab.kubeconfig(User::Admin)),
         ..Start::default()
     };
-    start.run(&authority()).await
+    let begin = Instant::now();
+    let process = start.launch(&authority()).await;
+    let is_ready = async || process.is_ready().then_some(());
+    within(PATIENCE, "ready", is_ready).await;
+    (process, begin.elapsed())
+}
+
+async fn start(lab: &Lab) -> Process {
+    timed(lab).await.0
 }
 
 fn say(what: &str, process: &Process) {
@@ -132,9 +141,7 @@ fn say(what: &str, process: &Process) {
 
 /// Starts the program beside what there is, and says when it was ready and what it takes.
 async fn started(lab: &Lab, what: &str) -> Process {
-    let begin = Instant::now();
-    let process = start(lab).await;
-    let took = begin.elapsed();
+    let (process, took) = timed(lab).await;
     say(&format!("{what} (ready after {took:.1?})"), &process);
     assert!(took < Duration::from_secs(30), "{took:?}");
     process
