@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::harness::{Lab, Options, PATIENCE, User, within};
 use crate::support::client::Client;
 use crate::support::figures;
-use crate::support::process::{Process, Start, authority};
+use crate::support::process::{Process, Start, authority, get};
 
 const NAMESPACES: u64 = 5_000;
 const SLICES: u64 = 500;
@@ -139,6 +139,23 @@ fn say(what: &str, process: &Process) {
     ));
 }
 
+/// A pod's review in this namespace.
+fn review_in(namespace: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
+    let mut review: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    review["request"]["namespace"] = json!(namespace);
+    review.to_string()
+}
+
+fn spread(what: &str, took: &mut [Duration]) {
+    took.sort_unstable();
+    let (p99, most) = (took[took.len() * 99 / 100], took[took.len() - 1]);
+    let (median, count) = (took[took.len() / 2], took.len());
+    figures(&format!(
+        "{what}: {count} answers, median {median:.1?}, p99 {p99:.1?}, most {most:.1?}"
+    ));
+}
+
 /// Starts the program beside what there is, and says when it was ready and what it takes.
 async fn started(lab: &Lab, what: &str) -> Process {
     let (process, took) = timed(lab).await;
@@ -204,6 +221,28 @@ async fn what_no_rule_reads_costs_nothing() {
     say("2.3 million addresses of a tenant came", &process);
     drop(process);
     let process = started(&lab, "2.3 million addresses of a tenant").await;
+    let mut took = [Vec::new(), Vec::new()];
+    let mut client = Client::connect(process.gate, &process.ca_pem).await;
+    let review = review_in(&tenant);
+    for round in 0..20 {
+        let change = slice("hostile", round, 900 - round, 100);
+        let path = format!("{slices}/hostile-{round}");
+        let changed = lab.merge(&path, &change);
+        let asked = async {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(500) {
+                let asked = Instant::now();
+                client.try_post("/mutate/pods", &review).await.unwrap();
+                took[0].push(asked.elapsed());
+                let asked = Instant::now();
+                assert!(get(process.probes, "/livez").ends_with("ok"));
+                took[1].push(asked.elapsed());
+            }
+        };
+        tokio::join!(changed, asked).0.unwrap();
+    }
+    spread("calls while a tenant changes large slices", &mut took[0]);
+    spread("probes while a tenant changes large slices", &mut took[1]);
     let services = format!("/api/v1/namespaces/{tenant}/services");
     fill(&lab, &services, (0..50_000).map(service)).await;
     say("50,000 Services came", &process);
@@ -245,10 +284,7 @@ async fn no_answer_waits_for_a_large_injector() {
         .namespace("meshed", &[], &[("linkerd.io/inject", "enabled")])
         .await;
     let process = started(&lab, "300,000 endpoints of an injector").await;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
-    let mut review: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    review["request"]["namespace"] = json!(meshed);
-    let review = review.to_string();
+    let review = review_in(&meshed);
     let mut client = Client::connect(process.gate, &process.ca_pem).await;
     let mut took = [Vec::new(), Vec::new()];
     for round in 0..40_usize {
@@ -267,12 +303,7 @@ async fn no_answer_waits_for_a_large_injector() {
             took[round % 2].push(asked.elapsed());
         }
     }
-    for (what, mut took) in ["nothing changes", "a Node changes"].into_iter().zip(took) {
-        took.sort_unstable();
-        let (p99, most) = (took[took.len() * 99 / 100], took[took.len() - 1]);
-        let (median, count) = (took[took.len() / 2], took.len());
-        figures(&format!(
-            "{what}: {count} answers, median {median:.1?}, p99 {p99:.1?}, most {most:.1?}"
-        ));
-    }
+    let [quiet, changing] = &mut took;
+    spread("nothing changes", quiet);
+    spread("a Node changes", changing);
 }
