@@ -183,6 +183,20 @@ fn the_fence_holds_webhooks_to_what_the_guard_does() {
     );
 }
 
+/// The chart grants the names of all presets' checks: an earlier Configuration may have had any of them.
+#[test]
+fn the_chart_knows_all_presets() {
+    let names = PRESETS.iter().map(|(name, _)| format!("\"{name}\""));
+    let expected = format!(
+        "$injectors := list {} }}",
+        names.collect::<Vec<_>>().join(" ")
+    );
+    assert!(
+        text("chart/templates/_injectors.tpl").contains(&expected),
+        "{expected}"
+    );
+}
+
 /// The owner grants nothing.
 #[test]
 fn the_owner_is_empty_and_unbound() {
