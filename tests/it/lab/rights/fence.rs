@@ -284,6 +284,30 @@ async fn tried(lab: &Lab, one: &Try) -> Outcome {
         .await
 }
 
+/// It may delete the guard, and the fence holds all the same.
+async fn unguarded(lab: &Lab, meshgate: &Meshgate<'_>) {
+    meshgate.order("pause").await;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        let delete = format!("delete {kind} guard.meshgate.io");
+        tried(lab, &with("no guard", &delete, Value::Null))
+            .await
+            .ok();
+    }
+    for one in guarded() {
+        within(SECONDS, "the fence refuses it alone", async || {
+            let outcome = tried(lab, &one).await;
+            assert_ne!(outcome.code, Some(0), "{}", one.what);
+            let is_alone = !outcome.err.contains("guard.meshgate.io");
+            let by_fence = outcome.err.contains("by the rules that it renders");
+            (is_alone && by_fence).then_some(())
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
     let lab = lab(&[], &[]).await;
@@ -324,27 +348,7 @@ async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
             assert!(is_refused, "{}: {outcome:?}", one.what);
         }
     }
-    // It may delete the guard, and the fence holds all the same.
-    meshgate.order("pause").await;
-    for kind in [
-        "validatingadmissionpolicybinding",
-        "validatingadmissionpolicy",
-    ] {
-        let delete = format!("delete {kind} guard.meshgate.io");
-        tried(&lab, &with("no guard", &delete, Value::Null))
-            .await
-            .ok();
-    }
-    for one in guarded() {
-        within(SECONDS, "the fence refuses it alone", async || {
-            let outcome = tried(&lab, &one).await;
-            assert_ne!(outcome.code, Some(0), "{}", one.what);
-            let is_alone = !outcome.err.contains("guard.meshgate.io");
-            let by_fence = outcome.err.contains("by the rules that it renders");
-            (is_alone && by_fence).then_some(())
-        })
-        .await;
-    }
+    unguarded(&lab, &meshgate).await;
     // What it is for, and what no other account is kept from.
     let label = json!({"metadata": {"labels": {"meshgate.io/requires.other": ""}}});
     tried(&lab, &patch("a label", "namespace orders", &label))
