@@ -226,7 +226,7 @@ fn escalating() -> Vec<Try> {
     vec![with("more rights", APPLY, own)]
 }
 
-/// What the guard refuses.
+/// What the guard and the fence refuse.
 fn guarded() -> Vec<Try> {
     let change_of = |kind: &str, what, path: &str, value: Value| {
         let operation =
@@ -340,7 +340,8 @@ async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
         (forbidden_policies(), "cannot "),
         (forbidden_objects(), "cannot "),
         (escalating(), "attempting to grant RBAC permissions"),
-        (guarded(), "something other than meshgate"),
+        // Fence and guard refuse these. The API server names one of them.
+        (guarded(), "denied request: "),
     ] {
         for one in tries {
             let outcome = tried(&lab, &one).await;
