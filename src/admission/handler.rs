@@ -150,7 +150,12 @@ impl Admission {
     ) -> Option<Answer> {
         let hook = called.hook;
         if hook == Hook::Check && request.updates_a_pod() && store.injectors().limit_images() {
-            return Some(updated(called, store, request, self.suspension(store)));
+            return Some(updated(
+                called,
+                store,
+                request,
+                self.suspension(called, store),
+            ));
         }
         let pod = match self.pod_to_judge(store, request) {
             Err(decision) => return Some(Answer::new(called, request, None, &decision.into())),
@@ -159,7 +164,7 @@ impl Admission {
         let freshness = &self.cluster.freshness;
         let known = store.namespace(request.namespace());
         let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
-        let requirement = store.requirement(pod, namespace, self.suspension(store));
+        let requirement = store.requirement(pod, namespace, self.suspension(called, store));
         let agrees = || self.agrees(called, store, pod, namespace, &requirement);
         if freshness.is_followed(Kind::Namespace) && agrees() != Some(true) {
             return None;
@@ -170,10 +175,12 @@ impl Admission {
 
     /// The note that suspends enforcement, if there is one. Not while changes of it may be missing here: an
     /// API server that knows of a note does not ask for what it suspends.
-    fn suspension<'s>(&self, store: &'s Store) -> Option<&'s Note> {
+    fn suspension<'s>(&self, called: Called<'_>, store: &'s Store) -> Option<&'s Note> {
         let note = store.suspension(wall_clock)?;
         let is_current = self.cluster.freshness.is_current(Kind::Webhooks);
-        is_current.then_some(note)
+        let gate = called.entry().and_then(|entry| self.entries.gate(entry));
+        let is_silenced = gate.is_some_and(|entry| store.is_silenced(entry));
+        (is_current && !is_silenced).then_some(note)
     }
 
     /// Whether the API server can ask about the pod in such a namespace: not if nothing is required there,
@@ -210,7 +217,7 @@ impl Admission {
             Err(decision) => return Answer::new(called, request, None, &decision.into()),
             Ok(pod) => pod,
         };
-        let suspension = self.suspension(&store);
+        let suspension = self.suspension(called, &store);
         let requirement_in = |namespace| store.requirement(pod, namespace, suspension);
         let (view, requirement);
         let decision = match looked_up {

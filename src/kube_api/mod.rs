@@ -68,6 +68,12 @@ impl CallError {
         self.code() == Some(403)
     }
 
+    /// The same of a write. Policies of others may say 422, as the API server does of an object that it finds
+    /// invalid.
+    pub fn is_refused(&self) -> bool {
+        self.is_forbidden() || matches!(self.code(), Some(400 | 422))
+    }
+
     /// Another client wrote the object first: read it again.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)

@@ -372,7 +372,7 @@ impl Reconciler {
             return Ok(Some(until));
         }
         let written = calls::write(client, action, live).await;
-        let refusal = written.as_ref().err().filter(|one| one.is_forbidden());
+        let refusal = written.as_ref().err().filter(|one| one.is_refused());
         let (refusal, now) = (refusal.map(ToString::to_string), Instant::now());
         self.limiter.wrote(id, refusal.is_some(), now);
         if let Some(refusal) = refusal {

@@ -144,8 +144,8 @@ impl Facts<'_> {
         if !self.refused.is_empty() {
             let refused = listed(self.refused.values());
             parts.push(format!(
-                "the API server refuses writes: {refused}; an administrator must do them, or add the names to the \
-                 ClusterRole meshgate-control"
+                "the API server refuses writes: do them, or change the ClusterRole meshgate-control or the policy that \
+                 refuses them: {refused}"
             ));
         }
         if parts.len() > 1 && grade == Grade::Fine {

@@ -12,7 +12,7 @@ use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;
 use meshgate_core::names::BREAK_GLASS;
-use meshgate_core::render::CONFIGURATION;
+use meshgate_core::render::{self, Client as Registered, Settings};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -228,18 +228,29 @@ async fn an_old_namespace_does_not_count_for_an_entry_of_another_configuration()
     assert_eq!(unknown, refused(["namespace_unknown", "namespace_unknown"]));
 }
 
+/// Our configuration with a note, and these conditions on each entry of the gate.
+fn noted(conditions: &Value) -> (Object, Vec<String>) {
+    let end = Timestamp::now() + SignedDuration::from_hours(1);
+    let client = Registered::Url("https://127.0.0.1:8443".to_owned());
+    let settings = Settings::new(client, "meshgate-system");
+    let rendered = render::webhooks::objects(&hooks::presets(), &settings).objects;
+    let mut gate = rendered[0].clone();
+    gate["metadata"]["annotations"][BREAK_GLASS] = json!(format!("jane: x; until={end}"));
+    let mut paths = Vec::new();
+    for entry in gate["webhooks"].as_array_mut().unwrap() {
+        entry["matchConditions"] = conditions.clone();
+        let name = entry["name"].as_str().unwrap();
+        paths.push(format!("/{name}"));
+    }
+    (objects::object(&gate), paths)
+}
+
 /// An administrator may have taken the note off since.
 #[tokio::test]
 async fn a_note_counts_only_while_its_watch_is_current() {
     let hooks = requiring().await;
-    let end = Timestamp::now() + SignedDuration::from_hours(1);
-    let note = format!("jane: the mesh is being replaced; until={end}");
-    let noted = objects::object(&json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": CONFIGURATION, "annotations": {BREAK_GLASS: note}},
-    }));
-    hooks.cluster.update(|store| store.apply(noted));
+    let (object, _) = noted(&json!([]));
+    hooks.cluster.update(|store| store.apply(object));
     let admits = async || {
         answers(&hooks, "")
             .await
@@ -258,4 +269,30 @@ async fn a_note_counts_only_while_its_watch_is_current() {
     let now = std::time::Instant::now();
     hooks.cluster.freshness.caught_up(Kind::Webhooks, now);
     assert!(admits().await);
+}
+
+/// An API server that asks by an entry that is suspended here knows that it is not.
+#[tokio::test]
+async fn a_note_does_not_count_for_an_entry_that_it_suspends_as_a_whole() {
+    let hooks = requiring().await;
+    let mut admitted = Vec::new();
+    for conditions in [
+        json!([]),
+        json!([{"name": "break-glass", "expression": "false"}]),
+    ] {
+        let (object, paths) = noted(&conditions);
+        hooks.cluster.update(|store| store.apply(object));
+        let mut count = 0;
+        for path in &paths {
+            let check = path.replacen("gate", "check", 1);
+            let asked = [answers(&hooks, path).await, answers(&hooks, &check).await];
+            // Each hook by its own entry.
+            count += [&asked[0][0], &asked[1][1]]
+                .iter()
+                .filter(|(allowed, _)| *allowed)
+                .count();
+        }
+        admitted.push(count);
+    }
+    assert_eq!(admitted, [2, 0]);
 }

@@ -13,7 +13,7 @@ pub(crate) fn forbidding(rules: &[Rule], is_on: impl Fn(&Rule) -> bool) -> Vec<R
     for rule in rules {
         if spares_pod(rule) {
             all.extend(sparing(rule, rules.iter().filter(|one| is_on(one))));
-        } else if rule.then == Outcome::NotRequired {
+        } else if rule.then == Outcome::NotRequired && is_on(rule) {
             all.extend(passing.iter().filter_map(|one| with(one, &rule.when)));
         } else if is_on(rule) {
             passing.extend(passed_by(rule));

@@ -35,7 +35,13 @@ pub(super) fn expressions() -> impl Iterator<Item = &'static str> {
     EXEMPTIONS.into_iter().map(|(_, expression)| expression)
 }
 
+/// The names of conditions that entries for pods have.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let exemptions = EXEMPTIONS.into_iter().map(|(name, _)| name);
+    exemptions.chain([REQUIRED])
+}
+
 /// Whether entries for pods have a condition of this name.
 pub fn is_own_condition(name: &str) -> bool {
-    name == REQUIRED || EXEMPTIONS.iter().any(|(own, _)| *own == name)
+    names().any(|own| own == name)
 }

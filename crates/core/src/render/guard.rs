@@ -11,7 +11,7 @@ use crate::break_glass::{CONDITION, CONFIGURATIONS};
 use crate::condition::cel;
 use crate::names::{BREAK_GLASS, GUARD};
 
-use super::{Client, Settings, mirror, object};
+use super::{Client, Settings, exemptions, mirror, object};
 
 /// The account that removes the registration when its owner is deleted.
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
@@ -173,17 +173,24 @@ fn is_noted_expression() -> String {
     )
 }
 
-/// Each webhook keeps all but the condition that suspends it: a note lets that one come and change, and it may
-/// always go.
+/// Each webhook keeps all but its conditions, and of these meshgate's own as they are. Others may only go; but a
+/// note lets the one that suspends come and change.
 fn keeps_all_but_suspension() -> String {
     let condition = cel::text(CONDITION);
+    let own: Vec<String> = exemptions::names()
+        .chain(mirror::CONDITIONS)
+        .map(str::to_owned)
+        .collect();
+    let own = cel::texts(&own);
     format!(
         "size(variables.new) == size(variables.old) &&\n\
          variables.new.all(w, variables.old.exists(o, o.name == w.name &&\n\
          dyn(w).all(k, k == 'matchConditions' || dyn(o)[?k] == dyn(w)[?k]) &&\n\
          dyn(o).all(k, k == 'matchConditions' || k in dyn(w)) &&\n\
-         w.?matchConditions.orValue([]).filter(c, !variables.suspends || c.name != {condition}) ==\n\
-         o.?matchConditions.orValue([]).filter(c, c.name != {condition})))"
+         w.?matchConditions.orValue([]).filter(c, c.name in {own}) ==\n\
+         o.?matchConditions.orValue([]).filter(c, c.name in {own}) &&\n\
+         w.?matchConditions.orValue([]).all(c, c.name in {own} ||\n\
+         (c.name == {condition} ? variables.suspends : c in o.?matchConditions.orValue([])))))"
     )
 }
 

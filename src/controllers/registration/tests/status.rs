@@ -300,8 +300,8 @@ fn what_the_api_server_refuses_is_told_and_disarms_nothing() {
     scene.is_in_force();
     let id = Id::new(Kind::ValidatingPolicy, "own.check.meshgate.io");
     scene.refused.insert(id, "cannot delete it: no".to_owned());
-    let text = "the policy enforces (armed: 0 of 0 entries); the API server refuses writes: cannot delete it: no; \
-                an administrator must do them, or add the names to the ClusterRole meshgate-control";
+    let text = "the policy enforces (armed: 0 of 0 entries); the API server refuses writes: do them, or change the \
+                ClusterRole meshgate-control or the policy that refuses them: cannot delete it: no";
     scene.is(text, Grade::Wrong, true);
     assert_eq!(scene.status().refused, 1);
 }

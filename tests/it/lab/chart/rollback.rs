@@ -61,7 +61,7 @@ async fn the_leader_goes_on_where_a_rollback_took_rights_away() {
             "the policy enforces",
             "cannot change ValidatingAdmissionPolicyBinding own.check.meshgate.io",
             "cannot delete ValidatingAdmissionPolicy own.check.meshgate.io",
-            "add the names to the ClusterRole meshgate-control",
+            "change the ClusterRole meshgate-control or the policy",
         ];
         let is_told = all.iter().all(|one| ready.contains(one));
         (is_told && metrics.contains("meshgate_registration_refused 2")).then_some(())
