@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::names::REQUIRED;
+use crate::names::{MIRROR, REQUIRED};
+
+use super::mirror;
 
 /// Name and expression. Every user can write the annotation of a mirror pod, so that exemption is bound to
 /// the user (case 35).
@@ -35,7 +37,10 @@ pub(super) fn expressions() -> impl Iterator<Item = &'static str> {
     EXEMPTIONS.into_iter().map(|(_, expression)| expression)
 }
 
-/// Whether entries for pods have a condition of this name.
-pub fn is_own_condition(name: &str) -> bool {
+/// Whether meshgate gives an entry of this name a condition of that one.
+pub fn is_own_condition(entry: &str, name: &str) -> bool {
+    if entry == MIRROR {
+        return mirror::CONDITIONS.contains(&name);
+    }
     name == REQUIRED || EXEMPTIONS.iter().any(|(own, _)| *own == name)
 }
