@@ -71,7 +71,7 @@ fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 deny: ## Licences, bans, sources and advisories of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 	@if $(CARGO) deny --locked fetch db; \
-	then $(CARGO) deny --locked check --disable-fetch advisories; \
+	then $(CARGO) deny --frozen check advisories; \
 	else echo 'deny: warning: the database of advisories was not reachable, so advisories are unchecked; all else passed' >&2; fi
 
 # What of the lab depends on the API server's version.
