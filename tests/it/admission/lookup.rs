@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use hyper::StatusCode;
-use jiff::{SignedDuration, Timestamp};
 use meshgate::cluster::namespace_lookup::Fetch;
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::hooks::answer::Verdict;
 use crate::hooks::{self, HOOKS, Hooks, objects, path};
-use crate::support::eventually;
+use crate::support::{eventually, in_hours};
 
 /// A namespace that requires nothing.
 fn plain(name: &str) -> slim::Namespace {
@@ -232,7 +231,7 @@ async fn an_old_namespace_does_not_count_for_an_entry_of_another_configuration()
 #[tokio::test]
 async fn a_note_counts_only_while_its_watch_is_current() {
     let hooks = requiring().await;
-    let end = Timestamp::now() + SignedDuration::from_hours(1);
+    let end = in_hours(1);
     let note = format!("jane: the mesh is being replaced; until={end}");
     let noted = objects::object(&json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
