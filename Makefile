@@ -71,12 +71,12 @@ fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 deny: ## Licences, bans, sources and advisories of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 	@if $(CARGO) deny --locked fetch db; \
-	then $(CARGO) deny --locked check --disable-fetch advisories; \
+	then $(CARGO) deny --frozen check advisories; \
 	else echo 'deny: warning: the database of advisories was not reachable, so advisories are unchecked; all else passed' >&2; fi
 
 # What of the lab depends on the API server's version.
-COMPAT = lab::control_plane lab::registration lab::enforcement lab::break_glass lab::fences lab::held_back lab::switching \
-  lab::uninstall lab::view:: lab::chart::applied lab::fidelity::rendered
+COMPAT = lab::control_plane lab::registration lab::enforcement lab::break_glass lab::rights::fence lab::held_back \
+  lab::switching lab::uninstall lab::view:: lab::chart::applied lab::fidelity::rendered
 
 compat: lab ## Kubernetes 1.30, 1.33 and 1.36, Helm 3, the image's root and kube-score; the first time builds for an hour
 	for version in 1.30 1.33 1.36; do \

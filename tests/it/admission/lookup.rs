@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use hyper::StatusCode;
-use jiff::{SignedDuration, Timestamp};
 use meshgate::cluster::namespace_lookup::Fetch;
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::hooks::answer::Verdict;
 use crate::hooks::{self, HOOKS, Hooks, objects, path};
-use crate::support::eventually;
+use crate::support::{eventually, in_hours};
 
 /// A namespace that requires nothing.
 fn plain(name: &str) -> slim::Namespace {
@@ -230,7 +229,7 @@ async fn an_old_namespace_does_not_count_for_an_entry_of_another_configuration()
 
 /// Our configuration with a note, and these conditions on each entry of the gate.
 fn noted(conditions: &Value) -> (Object, Vec<String>) {
-    let end = Timestamp::now() + SignedDuration::from_hours(1);
+    let end = in_hours(1);
     let client = Registered::Url("https://127.0.0.1:8443".to_owned());
     let settings = Settings::new(client, "meshgate-system");
     let rendered = render::webhooks::objects(&hooks::presets(), &settings).objects;

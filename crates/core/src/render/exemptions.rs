@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::names::REQUIRED;
+use crate::names::{MIRROR, REQUIRED};
+
+use super::mirror;
 
 /// Name and expression. Every user can write the annotation of a mirror pod, so that exemption is bound to
 /// the user (case 35).
@@ -41,7 +43,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     exemptions.chain([REQUIRED])
 }
 
-/// Whether entries for pods have a condition of this name.
-pub fn is_own_condition(name: &str) -> bool {
+/// Whether meshgate gives an entry of this name a condition of that one.
+pub fn is_own_condition(entry: &str, name: &str) -> bool {
+    if entry == MIRROR {
+        return mirror::CONDITIONS.contains(&name);
+    }
     names().any(|own| own == name)
 }

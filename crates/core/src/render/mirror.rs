@@ -171,30 +171,27 @@ fn disagreement(injectors: &Injectors) -> String {
     parts.collect::<Vec<_>>().join(" || ")
 }
 
-/// A namespace that goes must be finalized whatever its labels are.
-const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
-
-/// The names of the mirror's conditions.
+/// The names of [`conditions`].
 pub(super) const CONDITIONS: [&str; 3] = [
     "not-being-deleted",
     "not-excluded",
     "labels-disagree-with-annotations",
 ];
 
+/// A namespace that goes must be finalized whatever its labels are.
+const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
+
 /// The conditions under which a namespace is touched. Names that are never looked at are no term of the
 /// selector: with `generateName`, the API server takes the label with the name from the request, and
 /// corrects it only after admission.
 fn conditions(injectors: &Injectors, settings: &Settings) -> Value {
     let is_excluded = Expr::namespace(excluded(injectors, settings));
-    let expressions = [
-        NOT_BEING_DELETED.to_owned(),
-        Scope::Namespace.print(&is_excluded.not()),
-        disagreement(injectors),
-    ];
-    let named = CONDITIONS.into_iter().zip(expressions);
-    named
-        .map(|(name, expression)| json!({"name": name, "expression": expression}))
-        .collect()
+    let [deleted, excluded, disagree] = CONDITIONS;
+    json!([
+        {"name": deleted, "expression": NOT_BEING_DELETED},
+        {"name": excluded, "expression": Scope::Namespace.print(&is_excluded.not())},
+        {"name": disagree, "expression": disagreement(injectors)},
+    ])
 }
 
 /// With the subresources, as an annotation can be written through these as well.

@@ -9,7 +9,7 @@ use crate::cli::states::InjectorState;
 use crate::controllers::registration::observed::Object;
 use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::injector::Injectors;
-use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, Settings};
+use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, MirrorForm, Settings};
 
 fn at(time: &str) -> Timestamp {
     format!("2026-01-01T{time}Z").parse().unwrap()
@@ -17,12 +17,18 @@ fn at(time: &str) -> Timestamp {
 
 /// What is rendered for one injector, armed.
 fn rendered(enforcement: Enforcement) -> Vec<Value> {
-    let text =
-        "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors: [{preset: linkerd}]\n";
+    rendered_with(enforcement, MirrorForm::Policy, "enforce")
+}
+
+fn rendered_with(enforcement: Enforcement, mirror: MirrorForm, mode: &str) -> Vec<Value> {
+    let text = format!(
+        "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors: [{{preset: linkerd, mode: {mode}}}]\n"
+    );
     let injectors = Injectors::from_yaml("test", text.as_bytes()).unwrap();
     let settings = Settings {
         failure_policy: FailurePolicy::Fail,
         enforcement,
+        mirror,
         ..Settings::new(
             Client::Url("https://127.0.0.1:8443".to_owned()),
             "meshgate-system",
@@ -105,6 +111,39 @@ fn an_installation_that_is_well_has_no_findings_in_either_mode() {
     assert_eq!(rows(&policy, Grade::Finding), [""; 0]);
     assert!(rows(&policy, Grade::Good).contains(&"armed: 1 of 1 policies refuse".to_owned()));
     assert!(rows(&policy, Grade::Fact)[0].contains("policies; the gate never blocks"));
+}
+
+/// An entry for pods selects by labels, so that one that keeps no labels is as bad as one that is open.
+#[test]
+fn a_webhook_that_labels_namespaces_is_an_entry_to_arm() {
+    let with = |mode: &str, change: fn(&mut Object)| {
+        let objects = rendered_with(Enforcement::Webhook, MirrorForm::Webhook, mode);
+        let mut registration = parsed(objects);
+        let mirror = Id::new(Kind::MutatingWebhooks, render::MIRROR);
+        change(registration.get_mut(&mirror).unwrap());
+        Observed {
+            registration: Ok(registration),
+            ..fine()
+        }
+    };
+    let armed = rows(&with("enforce", |_| ()), Grade::Good);
+    assert!(
+        armed.contains(&"armed: 5 of 5 entries armed".to_owned()),
+        "{armed:?}"
+    );
+    let open: fn(&mut Object) = |mirror| {
+        mirror.webhooks.as_mut().unwrap()[0].failure_policy = Some("Ignore".to_owned());
+    };
+    let found = rows(&with("enforce", open), Grade::Finding);
+    assert!(
+        found.len() == 1 && found[0].contains("NOT ARMED: 4 of 5"),
+        "{found:?}"
+    );
+    let found = rows(&with("warn", |_| ()), Grade::Finding);
+    assert!(
+        found.len() == 1 && found[0].contains("all injectors are in mode warn"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -133,17 +133,23 @@ async fn a_foreign_condition_disarms_at_once_and_is_told() {
         (is_off && metrics.contains("meshgate_registration_narrowed 1")).then_some(())
     })
     .await;
-    let said = "armed: 3 of 4 entries; asked about fewer pods than wanted: linkerd-2.gate.meshgate.io (another client \
-                added the matchCondition theirs)";
+    let all = entries();
+    let rest = all - 1;
+    let said = format!(
+        "armed: {rest} of {all} entries; asked about fewer pods than wanted: linkerd-2.gate.meshgate.io (another \
+         client added the matchCondition theirs)"
+    );
     // The log is written a moment after the metric.
-    within(SECONDS, said, async || {
-        meshgate.log().contains(said).then_some(())
+    within(SECONDS, &said, async || {
+        meshgate.log().contains(&said).then_some(())
     })
     .await;
     let status = lab.tool(User::Admin, &["status"]).await;
-    let expected = "NOT ARMED: 3 of 4 entries armed (another client added the matchCondition theirs to \
-                    linkerd-2.gate.meshgate.io)";
-    assert!(status.out.contains(expected), "{status:?}");
+    let expected = format!(
+        "NOT ARMED: {rest} of {all} entries armed (another client added the matchCondition theirs to \
+         linkerd-2.gate.meshgate.io)"
+    );
+    assert!(status.out.contains(&expected), "{status:?}");
     let widen = json!([{"op": "remove", "path": "/webhooks/0/matchConditions/4"}]);
     lab.patch_as(User::Writer, &gate(), &widen).await.ok();
     meshgate.armed().await;
