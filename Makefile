@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-cluster bench-ha fuzz deny compat bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-audit bench-cluster bench-ha fuzz deny compat bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,6 +54,11 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 bench-view: lab ## What the view of a large cluster costs in memory
 	$(CARGO) build --locked --profile dist --bins
 	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
+
+bench-audit: lab ## What an audit of PODS=100000 pods takes in time and memory
+	$(CARGO) build --locked --profile dist --bins
+	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate MESHGATE_AUDIT_PODS=$(or $(PODS),100000) \
+	  $(CARGO) test --locked --test it -- --ignored --nocapture lab::audit
 
 bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon after its injector a pod comes
 	$(CARGO) build --locked --profile dist --bins

@@ -2,6 +2,7 @@
 //!
 //! `serve` and `control` are composition roots: build, wire, run, drain. Other folders decide.
 
+mod audit;
 mod break_glass;
 mod change;
 mod completions;
@@ -55,6 +56,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Run the leader-elected controllers
     Control(control::ControlArgs),
+    /// Show which pods run without the sidecar that they require, and why
+    Audit(audit::AuditArgs),
     /// Show how the gate would answer for the pods in a file, and why
     Explain(explain::ExplainArgs),
     /// Print the webhooks and policies that register meshgate, without a cluster
@@ -85,6 +88,7 @@ impl Command {
         match self {
             Self::Serve(args) => serve::run(&args),
             Self::Control(args) => control::run(&args),
+            Self::Audit(args) => audit::run(&args),
             Self::Explain(args) => explain::run(&args),
             Self::Render(form) => render::run(&form),
             Self::Status(args) => status::run(&args),

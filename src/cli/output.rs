@@ -1,6 +1,6 @@
 //! How commands print: tables for people, JSON and YAML for programs, exit codes.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -75,6 +75,11 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 }
 
 impl OutputArgs {
+    /// Whether it is a table for people, and not a value for programs.
+    pub(super) fn is_table(self) -> bool {
+        matches!(self.format, Format::Table)
+    }
+
     /// Prints an answer: `text` for people, the same as a value for programs.
     pub(super) fn print(
         self,
@@ -139,6 +144,13 @@ fn coloured(colour: AnsiColor, text: &str) -> String {
 pub(super) fn note(text: &str) {
     let style = Style::new().bold();
     to_stderr(&format!("{style}note{style:#}: {text}\n"));
+}
+
+/// Shows on a terminal how far the command is; the next call writes over it, and an empty text takes it away.
+pub(super) fn progress(text: &str) {
+    if io::stderr().is_terminal() {
+        to_stderr(&format!("\r\u{1b}[K{text}"));
+    }
 }
 
 fn to_stderr(text: &str) {

@@ -1,5 +1,6 @@
 //! Where commands read from: a configuration file, a directory of manifests, an API server.
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -33,6 +34,19 @@ pub(super) fn or_presets(given: Option<(String, Injectors)>) -> anyhow::Result<I
         Some((_, injectors)) => Ok(injectors),
         None => Ok(Injectors::all_presets()?),
     }
+}
+
+/// Reads a file of `-f`, of which `-` is standard input: its name for messages, and its content.
+pub(super) fn file(path: &Path) -> anyhow::Result<(String, Vec<u8>)> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.context("cannot read standard input")?;
+        return Ok(("standard input".to_owned(), bytes));
+    }
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    Ok((name, bytes))
 }
 
 /// Reads a directory of manifests. The error has a line for each problem.

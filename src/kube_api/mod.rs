@@ -7,6 +7,7 @@ pub mod follow;
 pub mod kind;
 pub mod listen;
 pub mod owner;
+pub mod pages;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

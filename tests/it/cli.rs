@@ -29,11 +29,11 @@ fn outcome(output: &Output) -> (Option<i32>, String, String) {
     )
 }
 
-fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     outcome(&meshgate(arguments).output().unwrap())
 }
 
-fn run_with_input(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+pub(crate) fn run_with_input(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
     let mut command = meshgate(arguments);
     command
         .stdin(Stdio::piped())
@@ -61,7 +61,7 @@ fn explain_json(input: &str, more: &[&str]) -> (Option<i32>, Value) {
 }
 
 /// A file in a folder that goes away with it.
-fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -415,6 +415,7 @@ fn help_is_what_it_was() {
         ("help", &["--help"][..]),
         ("help-serve", &["serve", "--help"]),
         ("help-control", &["control", "--help"]),
+        ("help-audit", &["audit", "--help"]),
         ("help-explain", &["explain", "--help"]),
         ("help-render", &["render", "--help"]),
         (

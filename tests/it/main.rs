@@ -6,6 +6,7 @@
 )]
 
 mod admission;
+mod audit;
 mod cases;
 mod certificates;
 mod cli;

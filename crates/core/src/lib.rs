@@ -36,6 +36,7 @@
 //! sentences in [`message`]; [`render`], the same rules for the API server to evaluate.
 #![warn(missing_docs)]
 
+pub mod audit;
 pub mod break_glass;
 pub mod certs;
 mod condition;

@@ -5,18 +5,17 @@ mod explainer;
 mod subject;
 mod view;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use crate::cluster::manifest::dir::ManifestDir;
 use crate::cluster::manifest::{self, Item};
 use crate::cluster::object::Object;
 use crate::cluster::store::Store;
 
-use super::install_namespace;
+use super::install_namespace::OwnNamespace;
 use super::output::{Done, Exit, OutputArgs};
 use super::sources;
 
@@ -50,14 +49,8 @@ pub(super) struct ExplainArgs {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// Namespace that meshgate is installed in, whose pods meshgate never looks at
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        env = install_namespace::ENV,
-        default_value = install_namespace::DEFAULT
-    )]
-    own_namespace: String,
+    #[command(flatten)]
+    own: OwnNamespace,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -105,26 +98,17 @@ pub(super) fn run(args: &ExplainArgs) -> Done {
 fn store(args: &ExplainArgs) -> anyhow::Result<Store> {
     let given = sources::configuration_if_given(args.config.as_deref())?;
     if let Some(directory) = &args.state {
-        let mut directory = ManifestDir::new(directory, given, &args.own_namespace);
+        let mut directory = ManifestDir::new(directory, given, &args.own.own_namespace);
         return sources::open(&mut directory);
     }
     let injectors = sources::or_presets(given)?;
     Ok(Store::new(Arc::new(
-        injectors.excluding(&args.own_namespace),
+        injectors.excluding(&args.own.own_namespace),
     )))
 }
 
 fn read(path: &Path, default_namespace: &str, input: &mut Input) -> anyhow::Result<()> {
-    let (name, bytes) = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.context("cannot read standard input")?;
-        ("standard input".to_owned(), bytes)
-    } else {
-        let name = path.display().to_string();
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
-        (name, bytes)
-    };
+    let (name, bytes) = sources::file(path)?;
     for item in manifest::items(&name, &bytes)? {
         match item {
             Item::Object(object @ Object::Namespace(_)) => input.namespaces.push(object),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use meshgate_core::audit::cause::{Cause, State};
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::injector::{Injectors, PRESETS};
 use meshgate_core::render::webhooks::enforces;
@@ -22,6 +23,15 @@ fn every_reason_is_explained_and_no_other() {
     let page = page("docs/reference.md");
     let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
     assert_eq!(first_words(section(&page, "## Reasons")), reasons);
+}
+
+#[test]
+fn every_state_and_cause_of_an_audit_is_explained_and_no_other() {
+    let page = page("docs/reference.md");
+    let states: Vec<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
+    assert_eq!(first_words(section(&page, "### States")), states);
+    let causes: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
+    assert_eq!(first_words(section(&page, "### Causes")), causes);
 }
 
 /// And a reason comes with decisions that are explained.

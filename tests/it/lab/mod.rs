@@ -3,6 +3,7 @@
 
 pub(crate) mod harness;
 
+mod audit;
 mod availability;
 mod break_glass;
 mod certificates;

@@ -95,7 +95,7 @@ fn node(number: u64) -> Value {
     })
 }
 
-async fn fill(lab: &Lab, path: &str, objects: impl Iterator<Item = Value>) {
+pub(super) async fn fill(lab: &Lab, path: &str, objects: impl Iterator<Item = Value>) {
     let created = stream::iter(objects).map(async |object| lab.create(path, &object).await);
     let all: Vec<_> = created.buffer_unordered(16).collect().await;
     all.into_iter().for_each(|created| drop(created.unwrap()));

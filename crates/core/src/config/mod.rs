@@ -76,8 +76,16 @@ impl Injectors {
     /// # Errors
     /// A preset does not parse, which the tests rule out.
     pub fn all_presets() -> Result<Self> {
-        let entries = PRESETS.map(|(name, _)| format!("- preset: {name}\n"));
-        let entries = entries.concat();
+        Self::of_presets(PRESETS.map(|(name, _)| name))
+    }
+
+    /// Some presets, as they are.
+    ///
+    /// # Errors
+    /// There is no such preset, or no name.
+    pub fn of_presets<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+        let entries = names.into_iter().map(|name| format!("- preset: {name}\n"));
+        let entries: String = entries.collect();
         let text = format!("apiVersion: {API_VERSION}\nkind: {KIND}\ninjectors:\n{entries}");
         Self::from_yaml("built-in presets", text.as_bytes())
     }

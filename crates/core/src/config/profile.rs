@@ -121,20 +121,22 @@ impl<'d> Resolver<'d> {
             skips: self.texts_or_none(skips, "a container's name")?,
             validator: spec.validator.map(|one| self.validator(one)).transpose()?,
             cni: spec.cni.map(|cni| self.cni(cni)).transpose()?,
-            minimum: self.minimum(spec.minimum.as_ref())?,
+            minimum: self.at_least_1(spec.minimum.as_ref())?.unwrap_or(1),
             readiness: spec.readiness.unwrap_or_default(),
             hint: spec.hint.map(|hint| self.sentence(hint)).transpose()?,
+            staleness: self.at_least_1(spec.staleness.as_ref())?,
             options: std::mem::take(&mut self.options),
         })
     }
 
-    /// With a minimum of 0 the gate would never wait, and say that it does.
-    fn minimum(&self, minimum: Option<&Placed<Plain<u32>>>) -> Result<u32> {
-        let Some(count) = minimum else {
-            return Ok(1);
+    /// With a minimum of 0 the gate would never wait, and say that it does. With a staleness of 0 every
+    /// sidecar would be too old.
+    fn at_least_1(&self, count: Option<&Placed<Plain<u32>>>) -> Result<Option<u32>> {
+        let Some(count) = count else {
+            return Ok(None);
         };
         self.refuse_if(count.value.0 == 0, count.at, "found 0, expected 1 or more")?;
-        Ok(count.value.0)
+        Ok(Some(count.value.0))
     }
 
     /// At most one `*`, at the front: a chart may put the release's name before the entry's
@@ -175,6 +177,7 @@ impl<'d> Resolver<'d> {
         Ok(Instances {
             webhook_labels,
             fallback,
+            pod_annotations: self.texts_or_none(spec.pod_annotations, "an annotation of a pod")?,
         })
     }
 

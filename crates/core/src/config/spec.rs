@@ -92,6 +92,10 @@ pub struct InjectorSpec {
     pub readiness: Option<ReadinessSource>,
     /// One more sentence for refusals by the check.
     pub hint: Option<Placed<String>>,
+    /// By how many minor versions a sidecar is too old: an audit compares its image's tag with the
+    /// injector's. It compares none without this.
+    #[schemars(range(min = 1))]
+    pub staleness: Option<Placed<Plain<u32>>>,
 }
 
 impl InjectorSpec {
@@ -119,6 +123,7 @@ impl InjectorSpec {
             minimum: over.minimum.or(self.minimum),
             readiness: over.readiness.or(self.readiness),
             hint: over.hint.or(self.hint),
+            staleness: over.staleness.or(self.staleness),
         }
     }
 }
@@ -142,6 +147,10 @@ pub struct InstancesSpec {
     pub webhook_labels: List<String>,
     /// The Service where no webhook configuration at all is known.
     pub fallback: ServiceSpec,
+    /// Annotations by which an injected pod tells which copy injected it; earlier ones win. Of a JSON
+    /// object its `revision` is the value.
+    #[schemars(length(min = 1))]
+    pub pod_annotations: Option<List<String>>,
 }
 
 /// Where an injector acts, by names of namespaces.

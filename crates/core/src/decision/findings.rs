@@ -139,10 +139,10 @@ impl<'r, 'a> Findings<'r, 'a> {
             return base;
         }
         // An opt-out is a person's choice, and has a word of its own (case 26).
-        let reason = if self.requirement.opted_out {
-            Reason::PodOptOut
-        } else {
+        let reason = if self.requirement.opt_outs.is_empty() {
             Reason::NotRequired
+        } else {
+            Reason::PodOptOut
         };
         Decision {
             verdict: Verdict::Admit,

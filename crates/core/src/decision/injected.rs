@@ -1,7 +1,7 @@
 //! Whether a pod holds an injector's sidecar. Only containers count, never marks or labels that
 //! any user can write (case 23).
 
-use crate::injector::profile::{InjectedSet, Profile};
+use crate::injector::profile::{ContainerName, InjectedSet, Profile};
 use crate::injector::values::KeyValues;
 use crate::view::pod::{Container, PodView};
 
@@ -91,13 +91,10 @@ fn flaw_in<'p>(set: &'p InjectedSet, pod: &PodView<'_>) -> Option<Flaw<'p>> {
 /// the profile's author thought of: the injector's own settings choose (case 36).
 fn sidecar_flaw<'p>(set: &'p InjectedSet, pod: &PodView<'_>) -> Option<Flaw<'p>> {
     let wanted = set.sidecar.as_ref()?;
-    let is_meant = |container: &&Container<'_>| wanted.matches(&container.name);
-    let plain = pod.containers().iter().filter(is_meant);
-    let mut native = pod.init_containers().iter().filter(is_meant);
-    let running = plain.chain(native.clone().filter(|one| one.restarts_always()));
+    let mut inits = pod.init_containers().iter();
     // One container with a real image suffices; a placeholder is none (case 37).
     let (mut foreign, mut held) = (None, None);
-    for container in running {
+    for container in running(wanted, pod) {
         let mut placeholders = set.not_image.iter();
         let (name, image) = (container.name.to_string(), &*container.image);
         match placeholders.find(|placeholder| **placeholder == *image) {
@@ -106,11 +103,36 @@ fn sidecar_flaw<'p>(set: &'p InjectedSet, pod: &PodView<'_>) -> Option<Flaw<'p>>
             None => foreign = Some(Flaw::Image(name, image.to_owned(), set)),
         }
     }
-    let ends = || Some(Flaw::NotRestartable(native.next()?.name.to_string()));
+    let mut ends = || {
+        let native = inits.find(|one| wanted.matches(&one.name))?;
+        Some(Flaw::NotRestartable(native.name.to_string()))
+    };
     foreign
         .or(held)
-        .or_else(ends)
+        .or_else(&mut ends)
         .or(Some(Flaw::Missing(Some(set))))
+}
+
+/// The containers of a name that run beside the others.
+fn running<'v, 'p>(
+    name: &'v ContainerName,
+    pod: &'v PodView<'p>,
+) -> impl Iterator<Item = &'v Container<'p>> {
+    let inits = pod.init_containers().iter();
+    let all = pod.containers().iter();
+    all.chain(inits.filter(|one| one.restarts_always()))
+        .filter(|one| name.matches(&one.name))
+}
+
+/// The image of the sidecar, if the pod has one.
+pub(crate) fn sidecar_image<'v>(
+    profile: &'v Profile,
+    pod: &'v PodView<'_>,
+    values: &KeyValues<'_>,
+) -> Option<&'v str> {
+    let mut names = applicable(profile, values).filter_map(|set| set.sidecar.as_ref());
+    let sidecar = names.find_map(|name| running(name, pod).next())?;
+    Some(&sidecar.image)
 }
 
 #[cfg(test)]

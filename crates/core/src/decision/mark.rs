@@ -51,6 +51,12 @@ impl Edit {
     }
 }
 
+/// Whether the pod carries the mark for an injector. No verdict rests on it (case 23).
+pub(crate) fn names(pod: &PodView<'_>, injector: &str) -> bool {
+    let mark = pod.mark.as_deref().unwrap_or_default();
+    mark.split(',').any(|name| name == injector)
+}
+
 #[cfg(test)]
 #[path = "mark_tests.rs"]
 mod tests;

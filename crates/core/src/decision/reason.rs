@@ -1,15 +1,15 @@
 //! `Reason`: why a decision was taken, as metrics, logs and audit annotations spell it.
 
-/// The reasons with their words, once: the type, the list of all and the words are made of it.
-macro_rules! reasons {
-    ($($(#[$doc:meta])+ $name:ident = $word:literal,)+) => {
-        /// Why a decision was taken. One word each, the same everywhere.
+/// An enum with its words, once: the type, the list of all and the words are made of it.
+macro_rules! words {
+    ($(#[$about:meta])+ $type:ident: $($(#[$doc:meta])+ $name:ident = $word:literal,)+) => {
+        $(#[$about])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Reason {
+        pub enum $type {
             $($(#[$doc])+ $name,)+
         }
 
-        impl Reason {
+        impl $type {
             /// All of them, for documentation and tests.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
@@ -23,7 +23,11 @@ macro_rules! reasons {
     };
 }
 
-reasons! {
+pub(crate) use words;
+
+words! {
+    /// Why a decision was taken. One word each, the same everywhere.
+    Reason:
     /// Not the creation of a pod: UPDATE, DELETE, a subresource, another kind (cases 12 to 18).
     NotAPodCreate = "not_a_pod_create",
     /// Not a namespace being created or updated.

@@ -18,8 +18,8 @@ pub struct Requirement<'a> {
     pub matches: Vec<RuleMatch<'a>>,
     /// Rules that decided and have a warning, whatever they decided.
     pub warnings: Vec<RuleMatch<'a>>,
-    /// True if the pod opts out of an injector that its namespace requires (case 26).
-    pub opted_out: bool,
+    /// Rules by which the pod opts out of an injector that its namespace requires (case 26).
+    pub opt_outs: Vec<RuleMatch<'a>>,
 }
 
 /// One injector and the rule that decided on it.
@@ -100,7 +100,7 @@ pub fn of<'a>(
         namespace: &namespace.name,
         matches: Vec::new(),
         warnings: Vec::new(),
-        opted_out: false,
+        opt_outs: Vec::new(),
     };
     for matched in decisions(pod, namespace, injectors) {
         if matched.rule.warn.is_some() {
@@ -108,8 +108,8 @@ pub fn of<'a>(
         }
         if matched.rule.then != Outcome::NotRequired {
             requirement.matches.push(matched);
-        } else if matched.rule.is_asked_by_pod() {
-            requirement.opted_out |= opts_out(&matched, namespace, injectors);
+        } else if matched.rule.is_asked_by_pod() && opts_out(&matched, namespace, injectors) {
+            requirement.opt_outs.push(matched);
         }
     }
     requirement

@@ -53,6 +53,8 @@ pub struct Profile {
     pub readiness: ReadinessSource,
     /// One more sentence for refusals by the check.
     pub hint: Option<String>,
+    /// By how many minor versions a sidecar is too old, 1 or more; `None`: no audit compares versions.
+    pub staleness: Option<u32>,
 }
 
 /// What becomes of a pod that would be refused.
@@ -135,6 +137,9 @@ pub struct Instances {
     pub webhook_labels: Vec<String>,
     /// [`INSTANCE`] stands for the instance in it.
     pub(crate) fallback: ServiceName,
+    /// Annotations by which an injected pod tells which copy injected it; earlier ones win. Of a JSON object
+    /// its `revision` is the value.
+    pub pod_annotations: Vec<String>,
 }
 
 /// The instance that falls back to the profile's own Service: Istio's default revision has a Service without

@@ -8,6 +8,7 @@
 //! twin file stands beside it.
 
 mod clause;
+pub mod finding;
 pub(crate) mod policy;
 pub(crate) mod refusal;
 

@@ -90,6 +90,26 @@ pub fn locate(profile: &Profile, instance: Option<&str>, known: Known<'_>) -> In
     }
 }
 
+/// Whether the cluster has an entry of the injector, of whichever copy.
+pub fn is_installed(profile: &Profile, known: Known<'_>) -> bool {
+    let instance = profile.instances.as_ref().map(|_| DEFAULT_INSTANCE);
+    locate(profile, instance, known) != Installation::NotInstalled
+}
+
+/// The copy that injects for an instance: what the webhook configuration that carries the instance has under
+/// the last of the profile's labels. An Istio tag stands for a revision. `None` if no configuration carries it.
+pub fn revision<'k>(instances: &Instances, instance: &str, known: Known<'k>) -> Option<&'k str> {
+    let configurations = known?;
+    let mut labels = instances.webhook_labels.iter();
+    let found = labels.find_map(|label| {
+        let wanted = Some((label.as_str(), instance));
+        let mut all = configurations.values();
+        all.find(|one| carried(instances, one) == wanted)
+    })?;
+    let last = instances.webhook_labels.last()?;
+    found.labels.get(last).map(String::as_str)
+}
+
 /// All instances that webhook configurations carry, for reports.
 pub fn instances<'k>(instances: &Instances, known: Known<'k>) -> Vec<&'k str> {
     let configurations = known.into_iter().flat_map(BTreeMap::values);

@@ -4,9 +4,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use crate::injector::rule::Place;
 
 use super::json::{EachText, Object, RawText, Text, read};
 
@@ -29,11 +33,45 @@ struct Metadata<'a> {
     #[serde(borrow, default)]
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    creation_timestamp: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    managed_fields: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     labels: Option<&'a RawValue>,
     #[serde(borrow, default)]
     annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
     deletion_timestamp: Option<&'a RawValue>,
+}
+
+/// An entry of `managedFields`: what a client owns of the metadata, and when it last changed something.
+#[derive(Deserialize)]
+struct Managed<'a> {
+    #[serde(borrow, default)]
+    time: Option<&'a RawValue>,
+    #[serde(default, rename = "fieldsV1")]
+    fields: Fields,
+}
+
+#[derive(Default, Deserialize)]
+struct Fields {
+    #[serde(default, rename = "f:metadata")]
+    metadata: Owned,
+}
+
+#[derive(Default, Deserialize)]
+struct Owned {
+    #[serde(default, rename = "f:labels")]
+    labels: BTreeMap<String, IgnoredAny>,
+    #[serde(default, rename = "f:annotations")]
+    annotations: BTreeMap<String, IgnoredAny>,
+}
+
+fn time(raw: &RawValue) -> Option<Timestamp> {
+    let text: Text<'_> = serde_json::from_str(raw.get()).ok()?;
+    text.parse().ok()
 }
 
 impl<'a> MetadataView<'a> {
@@ -52,6 +90,41 @@ impl<'a> MetadataView<'a> {
     /// Its name; empty if it is still to be made up.
     pub fn name(&self) -> &str {
         self.0.name.as_deref().unwrap_or_default()
+    }
+
+    /// Its namespace; empty if the text names none.
+    pub fn namespace(&self) -> &str {
+        self.0.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// When it was created, if the text says so.
+    pub fn created(&self) -> Option<Timestamp> {
+        time(self.0.creation_timestamp?)
+    }
+
+    /// Hands over each label and annotation with a time at which it was there, by `managedFields`. A client
+    /// that writes several fields has one time for all, that of its last change.
+    pub fn each_written(&self, mut each: impl FnMut(Place, &str, Timestamp)) {
+        let managed = self.0.managed_fields.map(RawValue::get).unwrap_or("null");
+        let managed: Option<Vec<Managed<'_>>> = serde_json::from_str(managed).unwrap_or_default();
+        for one in managed.into_iter().flatten() {
+            let Some(at) = one.time.and_then(time) else {
+                continue;
+            };
+            let Owned {
+                labels,
+                annotations,
+            } = one.fields.metadata;
+            let labels = labels.keys().map(|key| (Place::NamespaceLabel, key));
+            let annotations = annotations
+                .keys()
+                .map(|key| (Place::NamespaceAnnotation, key));
+            for (place, key) in labels.chain(annotations) {
+                if let Some(key) = key.strip_prefix("f:") {
+                    each(place, key, at);
+                }
+            }
+        }
     }
 
     /// Whether it carries a label, whatever its value.

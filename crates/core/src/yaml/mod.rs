@@ -54,6 +54,8 @@ pub struct Document<'a> {
     lines_before: u64,
     text: &'a str,
     syntax: Syntax,
+    /// Without limits on its size: what a person gives of a whole cluster.
+    is_large: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,16 @@ impl<'a> Document<'a> {
             lines_before: 0,
             text,
             syntax: Syntax::Yaml,
+            is_large: false,
+        }
+    }
+
+    /// The same text, however large it is.
+    #[must_use]
+    pub fn large(self) -> Self {
+        Self {
+            is_large: true,
+            ..self
         }
     }
 
@@ -117,7 +129,7 @@ impl<'a> Document<'a> {
     /// duplicate key, a text that needs quotes, or more aliases and nesting than a person writes.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
         match self.syntax {
-            Syntax::Yaml => serde_saphyr::from_str_with_options(self.text, options())
+            Syntax::Yaml => serde_saphyr::from_str_with_options(self.text, options(self.is_large))
                 .map_err(|error| self.describe(&error)),
             Syntax::Json => serde_json::from_str(self.text).map_err(|error| ParseError {
                 origin: self.origin.to_owned(),
@@ -175,14 +187,19 @@ pub fn documents<'a>(origin: &'a str, bytes: &'a [u8]) -> Result<Vec<Document<'a
             problem: "found bytes that are not UTF-8, expected text".to_owned(),
         }
     })?;
+    Ok(split_up(origin, text))
+}
+
+/// The same of a text of any size.
+pub fn split_up<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if origin.ends_with(".json") {
-        return Ok(vec![Document {
+        return vec![Document {
             syntax: Syntax::Json,
             ..Document::whole(origin, text)
-        }]);
+        }];
     }
-    Ok(split(origin, text))
+    split(origin, text)
 }
 
 fn split<'a>(origin: &'a str, text: &'a str) -> Vec<Document<'a>> {
@@ -227,15 +244,17 @@ fn innermost(error: &Error) -> &Error {
     }
 }
 
-fn options() -> Options {
+fn options(is_large: bool) -> Options {
+    let limit = |most: usize| if is_large { usize::MAX } else { most };
     let budget: Option<Budget> = serde_saphyr::budget! {
-        max_reader_input_bytes: Some(MAX_BYTES),
-        max_events: 2_000_000,
+        max_reader_input_bytes: Some(limit(MAX_BYTES)),
+        max_events: limit(2_000_000),
         max_aliases: 1_000,
         max_anchors: 1_000,
         max_depth: MAX_LEVELS,
         flow_nesting_limit: MAX_LEVELS,
-        max_nodes: MAX_VALUES,
+        max_nodes: limit(MAX_VALUES),
+        max_total_scalar_bytes: limit(MAX_BYTES * 4),
         max_documents: 2,
     };
     serde_saphyr::options! {

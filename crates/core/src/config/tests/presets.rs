@@ -39,6 +39,11 @@ const OVERRIDES_OF_A_PRESET: &[(&str, &str)] = &[
         r#"found "ready", expected one of endpoints, probe, assumed"#,
     ),
     (r#"minimum: «0"#, r#"found 0, expected 1 or more"#),
+    (r#"staleness: «0"#, r#"found 0, expected 1 or more"#),
+    (
+        r#"staleness: «"2""#,
+        r#"found the text "2", expected a whole number, 1 or more"#,
+    ),
     (
         r#"minimum: «-1"#,
         r#"found -1, expected a whole number, 1 or more"#,
@@ -116,6 +121,10 @@ const OVERRIDES_OF_A_PRESET: &[(&str, &str)] = &[
         r#"instances: {webhookLabels: [a], fallback: {namespace: a, name: «a}}"#,
         r#"found fallback "a", expected {instance} in it, or all copies are one"#,
     ),
+    (
+        r#"instances: {webhookLabels: [a], fallback: {namespace: a, name: "a-{instance}"}, podAnnotations: «[]}"#,
+        r#"found an empty list, expected one entry at least: an annotation of a pod"#,
+    ),
 ];
 
 #[test]
@@ -138,12 +147,15 @@ fn every_preset_stands_alone_and_all_stand_together() {
 #[test]
 fn a_preset_keeps_what_is_not_overridden() {
     let text = top(
-        "injectors:\n- preset: istio\n  name: mesh\n  options: {byDefault: true}\n  minimum: 2\n  \
+        "injectors:\n- preset: istio\n  name: mesh\n  options: {byDefault: true}\n  minimum: 2\n  staleness: 3\n  \
          namespaces: {only: [a]}",
     );
     let injectors = read(&text).unwrap();
     let profile = &injectors.get(0).unwrap().profile;
     assert_eq!((profile.name.as_str(), profile.minimum), ("mesh", 2));
+    assert_eq!(profile.staleness, Some(3));
+    let annotations = &profile.instances.as_ref().unwrap().pod_annotations;
+    assert_eq!(*annotations, ["istio.io/rev", "sidecar.istio.io/status"]);
     assert_eq!(profile.service.to_string(), "istio-system/istiod");
     let options: Vec<_> = profile
         .options

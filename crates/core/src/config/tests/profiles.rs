@@ -10,7 +10,7 @@ fn fields_of_a_profile() {
 const FIELDS_OF_A_PROFILE: &[(&str, &str)] = &[
     (
         r#"«foo: 1"#,
-        r#"unknown key "foo", expected one of preset, name, mode, optOut, webhook, path, service, instances, options, namespaces, rules, injected, skips, validator, cni, minimum, readiness, hint"#,
+        r#"unknown key "foo", expected one of preset, name, mode, optOut, webhook, path, service, instances, options, namespaces, rules, injected, skips, validator, cni, minimum, readiness, hint, staleness"#,
     ),
     (r#"«name: y"#, r#"key "name" is there twice, expected once"#),
     (

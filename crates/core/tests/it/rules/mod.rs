@@ -66,7 +66,7 @@ fn compiled(injectors: &Injectors, world: &World) -> Said {
     Said {
         claims: claims.collect(),
         warnings: warnings.collect(),
-        opted_out: requirement.opted_out,
+        opted_out: !requirement.opt_outs.is_empty(),
     }
 }
 
