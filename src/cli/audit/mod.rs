@@ -144,8 +144,10 @@ pub(super) fn run(args: &AuditArgs) -> Done {
     unread.iter().for_each(|problem| output::note(problem));
     let answer = rows.answer();
     args.output.print(&answer, || view::text(&answer))?;
-    Ok(match answer.exit() {
-        Exit::Fine if !unread.is_empty() => Exit::CannotTell,
-        exit => exit,
+    let exit = answer.exit();
+    Ok(if exit == Exit::Fine && !unread.is_empty() {
+        Exit::CannotTell
+    } else {
+        exit
     })
 }

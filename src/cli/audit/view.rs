@@ -61,7 +61,7 @@ impl<'r> Group<'r> {
         }
     }
 
-    fn to_do(&self) -> String {
+    fn to_do(self) -> String {
         let namespace = self.namespace;
         let again = match self.owner {
             None => "create the pod again".to_owned(),

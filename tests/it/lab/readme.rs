@@ -11,7 +11,8 @@ use super::harness::{PATIENCE, example};
 use crate::docs::page;
 
 /// Page and heading of each, in one shell, one after the other.
-const CHAPTERS: [(&str, &str); 3] = [
+const CHAPTERS: [(&str, &str); 4] = [
+    ("README.md", "Which pods run without their sidecar?"),
     ("README.md", "With a cluster"),
     ("docs/operate.md", "Try it in the lab"),
     ("docs/install.md", "A whole round in the lab"),
