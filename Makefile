@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-cluster bench-ha fuzz deny compat bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-cluster bench-ha bench-wake fuzz deny compat bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -63,6 +63,10 @@ bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon a
 bench-ha: lab ## What a restart, a rotation, a lost node and a cold start cost those who create pods, beside a plain webhook
 	$(CARGO) build --locked --bins
 	$(CARGO) test --locked --test it -- --ignored --nocapture --test-threads 1 lab::availability::bench
+
+bench-wake: lab ## When the pods of 300 owners come that were refused for three minutes, with wake and without
+	$(CARGO) build --locked --bins --examples
+	$(CARGO) test --locked --test it -- --ignored --nocapture --test-threads 1 lab::wake::bench
 
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run

@@ -25,3 +25,4 @@ mod switching;
 mod uninstall;
 mod view;
 mod view_memory;
+mod wake;

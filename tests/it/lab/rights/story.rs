@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::lab::chart::objects;
 use crate::lab::harness::{Control, Guest, HOME, Lab, Options, PATIENCE, within};
 use crate::lab::registration::{CONFIG, paths};
+use crate::lab::wake::owners::{Kind, Owner, woken};
 use crate::support::client::{Client, tls_by};
 use crate::support::process::get;
 
@@ -42,6 +43,7 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     served.is_asked_about_nowhere(&lab).await;
     repaired(&lab).await;
     broken_and_mended(&lab).await;
+    refused_and_woken(&lab, &first).await;
     first.order("stop").await;
 
     switched(&lab, &served).await;
@@ -52,6 +54,31 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     withdrawn(&lab).await;
     fourth.order("stop").await;
     objects
+}
+
+/// Owners of each kind whose pods are refused, until their injector is there.
+async fn refused_and_woken(lab: &Lab, leader: &Control<'_>) {
+    let all = Kind::ALL.map(|kind| Owner::new(kind, kind.plural()));
+    for owner in &all {
+        let list = owner.kind.list("orders");
+        lab.create(&list, &owner.manifest()).await.unwrap();
+    }
+    lab.install_linkerd().await;
+    // Longer than an owner may lack pods before it counts as blocked.
+    let blocked = "meshgate_blocked_owners{injector=\"linkerd\"} 5";
+    within(PATIENCE, blocked, async || {
+        let metrics = get(leader.probes, "/metrics");
+        metrics.contains(blocked).then_some(())
+    })
+    .await;
+    lab.scale_linkerd(1).await.unwrap();
+    within(PATIENCE, "all are woken", async || {
+        (woken(lab, "orders", &all).await == all.len()).then_some(())
+    })
+    .await;
+    for owner in &all {
+        lab.delete(&owner.path("orders")).await;
+    }
 }
 
 /// The other mirror and the other way to enforce, and back.
