@@ -43,7 +43,7 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     served.is_asked_about_nowhere(&lab).await;
     repaired(&lab).await;
     broken_and_mended(&lab).await;
-    refused_and_woken(&lab, &first).await;
+    woken_in_vain(&lab).await;
     first.order("stop").await;
 
     switched(&lab, &served).await;
@@ -56,29 +56,32 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     objects
 }
 
-/// Owners of each kind whose pods are refused, until their injector is there.
-async fn refused_and_woken(lab: &Lab, leader: &Control<'_>) {
+/// Owners of each kind whose injector is usable and that get no pod all the same, for want of quota: each is tried
+/// in turn.
+async fn woken_in_vain(lab: &Lab) {
+    lab.install_linkerd().await;
+    lab.scale_linkerd(1).await.unwrap();
+    let quotas = "/api/v1/namespaces/orders/resourcequotas";
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+    lab.create(quotas, &quota).await.unwrap();
+    within(PATIENCE, "the quota counts", async || {
+        let quota = lab.get(&format!("{quotas}/none")).await?;
+        (quota["status"]["hard"]["pods"] == "0").then_some(())
+    })
+    .await;
     let all = Kind::ALL.map(|kind| Owner::new(kind, kind.plural()));
     for owner in &all {
         let list = owner.kind.list("orders");
         lab.create(&list, &owner.manifest()).await.unwrap();
     }
-    lab.install_linkerd().await;
-    // Longer than an owner may lack pods before it counts as blocked.
-    let blocked = "meshgate_blocked_owners{injector=\"linkerd\"} 5";
-    within(PATIENCE, blocked, async || {
-        let metrics = get(leader.probes, "/metrics");
-        metrics.contains(blocked).then_some(())
-    })
-    .await;
-    lab.scale_linkerd(1).await.unwrap();
-    within(PATIENCE, "all are woken", async || {
+    within(2 * PATIENCE, "all are woken", async || {
         (woken(lab, "orders", &all).await == all.len()).then_some(())
     })
     .await;
     for owner in &all {
         lab.delete(&owner.path("orders")).await;
     }
+    lab.delete(&format!("{quotas}/none")).await;
 }
 
 /// The other mirror and the other way to enforce, and back.
