@@ -53,7 +53,7 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 
 bench-view: lab ## What the view of a large cluster costs in memory
 	$(CARGO) build --locked --profile dist --bins
-	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
+	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory lab::wake::memory
 
 bench-cluster: lab ## What meshgate costs a cluster's API server, and how soon after its injector a pod comes
 	$(CARGO) build --locked --profile dist --bins

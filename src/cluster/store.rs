@@ -233,15 +233,15 @@ impl Store {
         })
     }
 
-    /// Which injectors a pod requires. Those for which enforcement is suspended at this time are waived.
+    /// Which injectors a pod requires. Those for which enforcement is suspended are waived.
     pub fn requirement<'a>(
         &'a self,
         pod: &'a PodView<'a>,
         namespace: &'a NamespaceView,
-        now: impl FnOnce() -> Timestamp,
+        suspension: Option<&Note>,
     ) -> Requirement<'a> {
         let mut requirement = requirement::of(pod, namespace, &self.injectors);
-        if let Some(suspension) = self.suspension(now) {
+        if let Some(suspension) = suspension {
             requirement.waive(|injector| suspension.is_about(injector));
         }
         requirement

@@ -52,7 +52,9 @@ impl WriteLimiter {
         }
     }
 
-    pub(super) fn wrote(&mut self, id: &Id, now: Instant) {
+    /// Notes a write. One that the API server `refused` is tried again after growing pauses from the first time
+    /// on, and is no fight with another client.
+    pub(super) fn wrote(&mut self, id: &Id, refused: bool, now: Instant) {
         self.objects
             .retain(|_, burst| now.duration_since(burst.last) < PEACE);
         let burst = self.objects.entry(id.clone()).or_insert_with(|| Burst {
@@ -62,6 +64,9 @@ impl WriteLimiter {
             told: false,
         });
         burst.last = now;
+        if refused && !std::mem::replace(&mut burst.told, true) {
+            burst.pauses = short_first(0, Duration::ZERO, BACKOFF);
+        }
         burst.until = now + burst.pauses.next().unwrap_or(PEACE);
     }
 }

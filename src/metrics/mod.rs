@@ -164,6 +164,7 @@ pub struct Registration {
     writes: Family<[(&'static str, &'static str); 2], Counter>,
     pub contended: Counter,
     pub narrowed: Gauge,
+    pub refused: Gauge,
     pub namespaces_labelled: Counter,
     pub namespaces_unlabelled: Gauge,
     glass: Family<Label<String>, Gauge>,
@@ -193,6 +194,10 @@ impl Registration {
             narrowed: add.metric(
                 "narrowed",
                 "Entries that select fewer pods than wanted, because of conditions that others added",
+            ),
+            refused: add.metric(
+                "refused",
+                "Objects of the registration that the API server did not let meshgate write or delete",
             ),
             namespaces_labelled: add.metric(
                 "namespaces_labelled",
@@ -347,6 +352,7 @@ impl Metrics {
     pub fn writes_no_more(&self) {
         self.registration.armed.set(0);
         self.registration.narrowed.set(0);
+        self.registration.refused.set(0);
         self.registration.namespaces_unlabelled.set(0);
         self.registration.glass.clear();
         self.wake.owners.clear();

@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use hyper::StatusCode;
+use jiff::{SignedDuration, Timestamp};
 use meshgate::cluster::namespace_lookup::Fetch;
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;
+use meshgate_core::names::BREAK_GLASS;
+use meshgate_core::render::CONFIGURATION;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::hooks::answer::Verdict;
-use crate::hooks::{self, HOOKS, Hooks, path};
+use crate::hooks::{self, HOOKS, Hooks, objects, path};
 use crate::support::eventually;
 
 /// A namespace that requires nothing.
@@ -178,4 +182,80 @@ async fn a_namespace_that_may_be_old_is_read_live_and_else_taken_as_it_was() {
     says("Namespace shop requires linkerd", before + 2).await;
     freshness.caught_up(Kind::Namespace, now);
     says("Namespace shop requires linkerd", before + 2).await;
+}
+
+/// Namespace `shop` requires Linkerd, which is not there. The view knows it, and no look-up is answered.
+async fn requiring() -> Hooks {
+    let hooks = Hooks::start(hooks::unreachable()).await;
+    let enabled = json!({"linkerd.io/inject": "enabled"});
+    hooks.hold(vec![objects::namespace("shop", &json!({}), &enabled)]);
+    let freshness = &hooks.cluster.freshness;
+    for kind in [Kind::Namespace, Kind::Webhooks] {
+        freshness.follow(kind);
+        freshness.listed(kind);
+        freshness.caught_up(kind, std::time::Instant::now());
+    }
+    hooks
+}
+
+/// Whether gate and check admit a pod in `shop`, and why (not), asked by this entry.
+async fn answers(hooks: &Hooks, entry: &str) -> Vec<(bool, String)> {
+    let mut client = hooks.client().await;
+    let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+    let mut answers = Vec::new();
+    for hook in HOOKS {
+        let path = format!("{}{entry}", path(hook));
+        let answer = client.post(&path, "application/json", review.clone()).await;
+        let answer: Value = serde_json::from_str(answer.text()).unwrap();
+        let response = &answer["response"];
+        let reason = response["auditAnnotations"]["reason"].as_str().unwrap();
+        answers.push((response["allowed"] == true, reason.to_owned()));
+    }
+    answers
+}
+
+fn refused(reasons: [&str; 2]) -> Vec<(bool, String)> {
+    reasons.map(|reason| (false, reason.to_owned())).to_vec()
+}
+
+/// An entry of another Configuration tells nothing of the namespace that the API server knows.
+#[tokio::test]
+async fn an_old_namespace_does_not_count_for_an_entry_of_another_configuration() {
+    let hooks = requiring().await;
+    let missing = refused(["injector_not_ready", "sidecar_missing"]);
+    assert_eq!(answers(&hooks, "").await, missing);
+    let unknown = answers(&hooks, "/other.gate.meshgate.io").await;
+    assert_eq!(unknown, refused(["namespace_unknown", "namespace_unknown"]));
+}
+
+/// An administrator may have taken the note off since.
+#[tokio::test]
+async fn a_note_counts_only_while_its_watch_is_current() {
+    let hooks = requiring().await;
+    let end = Timestamp::now() + SignedDuration::from_hours(1);
+    let note = format!("jane: the mesh is being replaced; until={end}");
+    let noted = objects::object(&json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": CONFIGURATION, "annotations": {BREAK_GLASS: note}},
+    }));
+    hooks.cluster.update(|store| store.apply(noted));
+    let admits = async || {
+        answers(&hooks, "")
+            .await
+            .iter()
+            .all(|(allowed, _)| *allowed)
+    };
+    let refuses = async || {
+        answers(&hooks, "")
+            .await
+            .iter()
+            .all(|(allowed, _)| !*allowed)
+    };
+    assert!(admits().await);
+    hooks.cluster.freshness.behind(Kind::Webhooks);
+    assert!(refuses().await);
+    let now = std::time::Instant::now();
+    hooks.cluster.freshness.caught_up(Kind::Webhooks, now);
+    assert!(admits().await);
 }

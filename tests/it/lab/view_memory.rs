@@ -1,6 +1,5 @@
 //! What a large cluster's view costs in memory: `make bench-view`.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,8 +7,7 @@ use futures::StreamExt;
 use futures::stream;
 use serde_json::{Value, json};
 
-use super::harness::{Control, Lab, Options, PATIENCE, User, within};
-use super::registration::CONFIG;
+use super::harness::{Lab, Options, PATIENCE, User, within};
 use crate::support::client::Client;
 use crate::support::figures;
 use crate::support::process::{Process, Start, authority, get};
@@ -28,7 +26,7 @@ fn slices_in(namespace: &str) -> String {
 }
 
 /// As a platform team makes them: labels and annotations that meshgate does not read.
-fn namespace(number: u64) -> Value {
+pub(super) fn namespace(number: u64) -> Value {
     let labels = json!({
         "team": format!("team-{}", number % 50), "env": "prod", "cost-centre": "4711",
         "pod-security.kubernetes.io/enforce": "baseline", "istio.io/rev": "stable",
@@ -97,17 +95,17 @@ fn node(number: u64) -> Value {
     })
 }
 
-async fn fill(lab: &Lab, path: &str, objects: impl Iterator<Item = Value>) {
+pub(super) async fn fill(lab: &Lab, path: &str, objects: impl Iterator<Item = Value>) {
     let created = stream::iter(objects).map(async |object| lab.create(path, &object).await);
     let all: Vec<_> = created.buffer_unordered(16).collect().await;
     all.into_iter().for_each(|created| drop(created.unwrap()));
 }
 
-fn mebibytes(kibibytes: u64) -> f64 {
+pub(super) fn mebibytes(kibibytes: u64) -> f64 {
     f64::from(u32::try_from(kibibytes).unwrap()) / 1024.0
 }
 
-async fn lab() -> Lab {
+pub(super) async fn lab() -> Lab {
     let only = vec!["etcd", "kube-apiserver"];
     Lab::own(Options {
         only,
@@ -116,12 +114,21 @@ async fn lab() -> Lab {
     .await
 }
 
-async fn start(lab: &Lab) -> Process {
+/// The program beside what there is, once it is ready; and how long that took.
+async fn timed(lab: &Lab) -> (Process, Duration) {
     let start = Start {
         kubeconfig: Some(lab.kubeconfig(User::Admin)),
         ..Start::default()
     };
-    start.run(&authority()).await
+    let begin = Instant::now();
+    let process = start.launch(&authority()).await;
+    let is_ready = async || process.is_ready().then_some(());
+    within(PATIENCE, "ready", is_ready).await;
+    (process, begin.elapsed())
+}
+
+async fn start(lab: &Lab) -> Process {
+    timed(lab).await.0
 }
 
 fn say(what: &str, process: &Process) {
@@ -132,11 +139,26 @@ fn say(what: &str, process: &Process) {
     ));
 }
 
+/// A pod's review in this namespace.
+fn review_in(namespace: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
+    let mut review: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    review["request"]["namespace"] = json!(namespace);
+    review.to_string()
+}
+
+fn spread(what: &str, took: &mut [Duration]) {
+    took.sort_unstable();
+    let (p99, most) = (took[took.len() * 99 / 100], took[took.len() - 1]);
+    let (median, count) = (took[took.len() / 2], took.len());
+    figures(&format!(
+        "{what}: {count} answers, median {median:.1?}, p99 {p99:.1?}, most {most:.1?}"
+    ));
+}
+
 /// Starts the program beside what there is, and says when it was ready and what it takes.
 async fn started(lab: &Lab, what: &str) -> Process {
-    let begin = Instant::now();
-    let process = start(lab).await;
-    let took = begin.elapsed();
+    let (process, took) = timed(lab).await;
     say(&format!("{what} (ready after {took:.1?})"), &process);
     assert!(took < Duration::from_secs(30), "{took:?}");
     process
@@ -199,6 +221,28 @@ async fn what_no_rule_reads_costs_nothing() {
     say("2.3 million addresses of a tenant came", &process);
     drop(process);
     let process = started(&lab, "2.3 million addresses of a tenant").await;
+    let mut took = [Vec::new(), Vec::new()];
+    let mut client = Client::connect(process.gate, &process.ca_pem).await;
+    let review = review_in(&tenant);
+    for round in 0..20 {
+        let change = slice("hostile", round, 900 - round, 100);
+        let path = format!("{slices}/hostile-{round}");
+        let changed = lab.merge(&path, &change);
+        let asked = async {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(500) {
+                let asked = Instant::now();
+                client.try_post("/mutate/pods", &review).await.unwrap();
+                took[0].push(asked.elapsed());
+                let asked = Instant::now();
+                assert!(get(process.probes, "/livez").ends_with("ok"));
+                took[1].push(asked.elapsed());
+            }
+        };
+        tokio::join!(changed, asked).0.unwrap();
+    }
+    spread("calls while a tenant changes large slices", &mut took[0]);
+    spread("probes while a tenant changes large slices", &mut took[1]);
     let services = format!("/api/v1/namespaces/{tenant}/services");
     fill(&lab, &services, (0..50_000).map(service)).await;
     say("50,000 Services came", &process);
@@ -240,10 +284,7 @@ async fn no_answer_waits_for_a_large_injector() {
         .namespace("meshed", &[], &[("linkerd.io/inject", "enabled")])
         .await;
     let process = started(&lab, "300,000 endpoints of an injector").await;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
-    let mut review: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-    review["request"]["namespace"] = json!(meshed);
-    let review = review.to_string();
+    let review = review_in(&meshed);
     let mut client = Client::connect(process.gate, &process.ca_pem).await;
     let mut took = [Vec::new(), Vec::new()];
     for round in 0..40_usize {
@@ -262,109 +303,7 @@ async fn no_answer_waits_for_a_large_injector() {
             took[round % 2].push(asked.elapsed());
         }
     }
-    for (what, mut took) in ["nothing changes", "a Node changes"].into_iter().zip(took) {
-        took.sort_unstable();
-        let (p99, most) = (took[took.len() * 99 / 100], took[took.len() - 1]);
-        let (median, count) = (took[took.len() / 2], took.len());
-        figures(&format!(
-            "{what}: {count} answers, median {median:.1?}, p99 {p99:.1?}, most {most:.1?}"
-        ));
-    }
-}
-
-const PODS: u64 = 100_000;
-const SETS: u64 = 30_000;
-/// Of the leader, in KiB: resident, and at most while it lists anew.
-const LEADER: u64 = 128 * 1024;
-const LEADER_PEAK: u64 = 224 * 1024;
-
-/// As a controller makes them: one in three ReplicaSets wants pods, ten each; the others are old.
-fn workload(number: u64, is_pod: bool) -> Value {
-    let set = if is_pod { number % (SETS / 3) } else { number };
-    let name = format!(
-        "service-{}-{:08x}",
-        set / 3,
-        set * 2_654_435_761 % (1 << 32)
-    );
-    let labels = json!({"app": format!("service-{}", set / 3), "pod-template-hash": name});
-    let containers = json!([{"name": "app", "image": format!("registry.example.com/team/service:{set}"),
-        "env": [{"name": "A", "value": "x".repeat(300)}]}]);
-    let annotations = json!({"linkerd.io/inject": "enabled", "note": "x".repeat(200)});
-    let template = json!({"labels": labels, "annotations": annotations});
-    let spec = json!({"containers": containers});
-    if is_pod {
-        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": true,
-            "uid": format!("00000000-0000-4000-8000-{set:012x}")});
-        let mut metadata = template;
-        metadata["name"] = json!(format!("{name}-{number:06}"));
-        metadata["ownerReferences"] = json!([owner]);
-        return json!({"metadata": metadata, "spec": spec});
-    }
-    let replicas = if set < SETS / 3 { 10 } else { 0 };
-    let metadata = json!({"name": name, "labels": labels});
-    json!({"metadata": metadata, "spec": {"replicas": replicas, "selector": {"matchLabels": labels},
-        "template": {"metadata": template, "spec": spec}}})
-}
-
-/// Of the process with this in its arguments, in KiB: resident, and at most so far.
-fn memory_of(argument: &str) -> [u64; 2] {
-    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let is_it = |folder: &Path| {
-        let arguments = fs::read(folder.join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&arguments).contains(&format!("--admin-listen={argument}"))
-    };
-    let mut own = processes.map(|one| one.path()).filter(|one| is_it(one));
-    let status = fs::read_to_string(own.next().unwrap().join("status")).unwrap();
-    ["VmRSS:", "VmHWM:"].map(|field| {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(field))
-            .unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    })
-}
-
-/// The workloads that the leader holds to wake refused controllers.
-#[tokio::test]
-#[ignore = "a benchmark: make bench-view"]
-async fn a_hundred_thousand_pods_and_thirty_thousand_replica_sets_of_the_leader() {
-    let lab = lab().await;
-    fill(&lab, "/api/v1/namespaces", (0..NAMESPACES).map(namespace)).await;
-    for number in 0..100 {
-        lab.ensure_namespace(&format!("n-{number}")).await;
-    }
-    for number in 0..100 {
-        let of = |all: u64, is_pod| {
-            let own = (0..all).filter(move |one| one % 100 == number);
-            own.map(move |one| workload(one, is_pod))
-        };
-        let sets = format!("/apis/apps/v1/namespaces/n-{number}/replicasets");
-        fill(&lab, &sets, of(SETS, false)).await;
-        fill(
-            &lab,
-            &format!("/api/v1/namespaces/n-{number}/pods"),
-            of(PODS, true),
-        )
-        .await;
-    }
-    let leader = Control::start(
-        &lab,
-        "leader",
-        CONFIG,
-        &["--webhook-url=https://127.0.0.1:1"],
-    )
-    .await;
-    let blocked = "meshgate_blocked_owners{injector=\"linkerd\"} 10000";
-    within(3 * PATIENCE, blocked, async || {
-        get(leader.probes, "/metrics")
-            .contains(blocked)
-            .then_some(())
-    })
-    .await;
-    let [now, peak] = memory_of(&leader.probes.to_string());
-    let (resident, most) = (mebibytes(now), mebibytes(peak));
-    figures(&format!(
-        "{PODS} pods and {SETS} ReplicaSets of the leader: {resident:.1} MiB resident, {most:.1} MiB at most"
-    ));
-    assert!(now < LEADER && peak < LEADER_PEAK);
+    let [quiet, changing] = &mut took;
+    spread("nothing changes", quiet);
+    spread("a Node changes", changing);
 }

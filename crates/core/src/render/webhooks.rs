@@ -182,7 +182,7 @@ impl Pods<'_> {
         namespaces.extend(entry.selector.iter().map(|term| json!(term)));
         webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
         webhook["rules"] = match entry.name {
-            Name::Image => object::rules("", &["UPDATE"], &["pods"], "Namespaced"),
+            Name::Image => object::updates("pods"),
             Name::One(_) | Name::Several(_) => object::creates("pods"),
         };
         if let Some(policy) = hook.reinvocation {

@@ -2,6 +2,7 @@
 //! API server.
 
 mod bench;
+mod memory;
 pub(super) mod owners;
 
 use std::time::Duration;

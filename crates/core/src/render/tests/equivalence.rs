@@ -286,14 +286,14 @@ fn rule() -> impl Strategy<Value = String> {
 }
 
 /// A random profile, if its rules are not refused as dead.
-pub(super) fn profiles() -> impl Strategy<Value = Injectors> {
+pub(super) fn profiles(opt_outs: &'static [&str]) -> impl Strategy<Value = Injectors> {
     let scope = select(vec![
         "",
         "  namespaces: {except: [home]}\n",
         "  namespaces: {only: [home, orders]}\n",
     ]);
     let rules = prop::collection::vec(rule(), 1..7);
-    let opt_out = select(vec!["allow", "forbid"]);
+    let opt_out = select(opt_outs);
     (rules, scope, opt_out).prop_filter_map("dead rules", |(rules, scope, opt_out)| {
         let list = format!(
             "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: \
@@ -312,7 +312,7 @@ proptest! {
     #[test]
     fn random_profiles_are_never_asked_about_too_little(
         limits in select(vec![Limits::USUAL, TIGHT]),
-        (injectors, worlds) in profiles().prop_flat_map(|injectors| {
+        (injectors, worlds) in profiles(&["allow", "forbid"]).prop_flat_map(|injectors| {
             let worlds = prop::collection::vec(worlds(&injectors), 40);
             (Just(std::sync::Arc::new(injectors)), worlds)
         })
@@ -356,6 +356,26 @@ proptest! {
             for (tried, nested) in &folded {
                 prop_assert_eq!(world.holds(tried), world.holds(nested));
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn no_pod_spares_itself_where_that_is_forbidden(
+        (injectors, worlds) in profiles(&["forbid"]).prop_flat_map(|injectors| {
+            let worlds = prop::collection::vec(worlds(&injectors), 40);
+            (Just(std::sync::Arc::new(injectors)), worlds)
+        })
+    ) {
+        // In the injector's own namespace only what the pod asks for counts.
+        for world in worlds.into_iter().filter(|world| world.namespace != "home") {
+            let mut silent = world.clone();
+            silent.keys.retain(|key, _| !key.place.is_on_pod());
+            let is_required = !required(&injectors, &silent).is_empty();
+            prop_assert!(!is_required || !required(&injectors, &world).is_empty(), "{world:?}");
         }
     }
 }
