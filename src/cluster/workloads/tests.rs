@@ -16,7 +16,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn object(kind: Kind, uid: &str, spec: Value, status: &Value) -> Value {
+fn object(kind: Kind, uid: &str, spec: &Value, status: &Value) -> Value {
     let template = json!({
         "metadata": {"labels": {"app": "web"}, "annotations": {"linkerd.io/inject": "enabled", "note": "x"}},
         "spec": {"containers": [{"name": "web", "image": "a/web", "env": [{"name": "A", "value": "1"}]}]},
@@ -25,7 +25,7 @@ fn object(kind: Kind, uid: &str, spec: Value, status: &Value) -> Value {
         "apiVersion": kind.api_version(), "kind": kind.as_str(),
         "metadata": {"uid": uid, "name": "web", "namespace": "orders", "resourceVersion": "7",
             "creationTimestamp": "1970-01-01T00:01:40Z", "managedFields": [{"manager": "x"}]},
-        "spec": spec, "status": status,
+        "spec": spec.clone(), "status": status,
     });
     if kind == Kind::Pod {
         object["metadata"]["annotations"] = template["metadata"]["annotations"].clone();
@@ -42,6 +42,7 @@ fn put(view: &mut Workloads, kind: Kind, object: &Value, now: i64) -> Option<Uid
 
 /// Kind, spec, status; pods wanted and there.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_an_owner_wants_and_has() {
     let cases = [
         (Kind::ReplicaSet, json!({}), json!({}), (1, 0)),
@@ -152,7 +153,7 @@ fn what_an_owner_wants_and_has() {
     ];
     for (kind, spec, status, (wanted, present)) in cases {
         let mut view = view();
-        let mut object = object(kind, UID, spec, &status);
+        let mut object = object(kind, UID, &spec, &status);
         put(&mut view, kind, &object, 0);
         let (uid, owner) = view.owners().next().unwrap();
         let own = owner.progress;
@@ -169,7 +170,7 @@ fn what_an_owner_wants_and_has() {
 fn a_job_whose_pods_fail_is_quiet_for_as_long_as_its_controller_waits() {
     for (failed, seconds) in [(0, 2), (1, 12), (2, 22), (3, 42), (7, 602), (40, 602)] {
         let mut view = view();
-        let job = object(Kind::Job, UID, json!({}), &json!({"failed": failed}));
+        let job = object(Kind::Job, UID, &json!({}), &json!({"failed": failed}));
         put(&mut view, Kind::Job, &job, 0);
         let (_, owner) = view.short().next().unwrap();
         assert_eq!(owner.progress.quiet().as_secs(), seconds, "{failed}");
@@ -182,7 +183,7 @@ fn an_owner_moves_when_its_numbers_do() {
     let mut set = object(
         Kind::ReplicaSet,
         UID,
-        json!({"replicas": 3}),
+        &json!({"replicas": 3}),
         &json!({"replicas": 1}),
     );
     let moved = |view: &Workloads| view.owners().next().unwrap().1.moved;
@@ -203,7 +204,7 @@ fn a_controller_that_says_that_it_fails_is_heard() {
     let condition = json!({"type": "ReplicaFailure", "status": "True", "message": "denied",
         "lastTransitionTime": "1970-01-01T00:00:05Z"});
     let status = json!({"conditions": [condition]});
-    let set = object(Kind::ReplicaSet, UID, json!({}), &status);
+    let set = object(Kind::ReplicaSet, UID, &json!({}), &status);
     put(&mut view, Kind::ReplicaSet, &set, 10);
     let (_, owner) = view.owners().next().unwrap();
     assert_eq!(owner.failing_since, Some(at(5)));
@@ -213,7 +214,7 @@ fn a_controller_that_says_that_it_fails_is_heard() {
 #[test]
 fn only_pods_that_live_are_kept_and_each_is_new_once() {
     let mut view = view();
-    let mut pod = object(Kind::Pod, UID, json!({}), &json!({"phase": "Pending"}));
+    let mut pod = object(Kind::Pod, UID, &json!({}), &json!({"phase": "Pending"}));
     pod["metadata"]["ownerReferences"] = json!([
         {"uid": UID, "controller": false}, {"uid": OTHER, "controller": true}]);
     let uid = put(&mut view, Kind::Pod, &pod, 0).unwrap();
@@ -229,8 +230,8 @@ fn only_pods_that_live_are_kept_and_each_is_new_once() {
 #[test]
 fn a_list_is_the_whole_truth_about_its_kind() {
     let mut view = view();
-    let set = |uid: &str| object(Kind::ReplicaSet, uid, json!({}), &json!({}));
-    let pod = object(Kind::Pod, UID, json!({}), &json!({}));
+    let set = |uid: &str| object(Kind::ReplicaSet, uid, &json!({}), &json!({}));
+    let pod = object(Kind::Pod, UID, &json!({}), &json!({}));
     put(&mut view, Kind::ReplicaSet, &set(UID), 0);
     put(&mut view, Kind::Pod, &pod, 0);
     view.begin(Kind::ReplicaSet);
@@ -258,7 +259,7 @@ fn a_trimmed_object_is_read_as_the_whole_one() {
         let whole = object(
             kind,
             UID,
-            json!({"replicas": 2}),
+            &json!({"replicas": 2}),
             &json!({"replicas": 1, "phase": "Running"}),
         );
         let whole = whole.to_string();
@@ -280,10 +281,10 @@ fn a_trimmed_object_is_read_as_the_whole_one() {
 #[test]
 fn owners_without_pods_to_make_keep_no_template_and_pods_share_one() {
     let mut view = view();
-    let old = object(Kind::ReplicaSet, UID, json!({"replicas": 0}), &json!({}));
+    let old = object(Kind::ReplicaSet, UID, &json!({"replicas": 0}), &json!({}));
     put(&mut view, Kind::ReplicaSet, &old, 0);
     assert!(view.owners().next().unwrap().1.template.is_empty());
-    let pods = [UID, OTHER].map(|uid| object(Kind::Pod, uid, json!({}), &json!({})));
+    let pods = [UID, OTHER].map(|uid| object(Kind::Pod, uid, &json!({}), &json!({})));
     for pod in &pods {
         put(&mut view, Kind::Pod, pod, 0);
     }

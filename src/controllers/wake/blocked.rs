@@ -88,7 +88,7 @@ fn judge(owner: &Owner, store: &Store, now: Timestamp) -> Option<Judged> {
         return None;
     }
     let namespace = store.namespace(&owner.namespace)?;
-    let requirement = store.requirement(&pod, namespace, || now);
+    let requirement = store.requirement(&pod, namespace, store.suspension(|| now));
     let decision = gate::decide(&pod, &requirement, |one| {
         store.readiness(one.number, one.instance())
     });
@@ -98,9 +98,10 @@ fn judge(owner: &Owner, store: &Store, now: Timestamp) -> Option<Judged> {
     let blocking = requirement.matches.iter();
     let mut blocking = blocking.filter(|one| Some(one.name()) == decision.injector);
     let outlook = if !decision.verdict.allows() {
-        match decision.reason {
-            Reason::InjectorNotReady => Outlook::Waits,
-            reason => Outlook::Refused(reason),
+        if decision.reason == Reason::InjectorNotReady {
+            Outlook::Waits
+        } else {
+            Outlook::Refused(decision.reason)
         }
     } else if set.is_empty() {
         return None;
@@ -125,7 +126,7 @@ pub(super) fn proved(pod: &Pod, view: &Workloads, store: &Store, now: Timestamp)
     let set = awaited(owner, store, now);
     let own = PodView::read(&pod.facts, store.injectors().keys()).ok()?;
     let namespace = store.namespace(&pod.namespace)?;
-    let requirement = store.requirement(&own, namespace, || now);
+    let requirement = store.requirement(&own, namespace, store.suspension(|| now));
     // Whether the injector is usable does not matter to the check.
     let checked = check::decide(&own, &requirement, |_| Readiness::Usable(Looked::Assumed));
     (!set.is_empty() && checked.verdict.allows()).then_some(set)

@@ -26,7 +26,7 @@ pub(super) async fn wake(client: Client, uid: Uid, owner: Owner, now: Timestamp)
     let (group, version) = kind
         .api_version()
         .split_once('/')
-        .unwrap_or(("", kind.api_version()));
+        .unwrap_or_else(|| ("", kind.api_version()));
     let kind = GroupVersionKind::gvk(group, version, kind.as_str());
     let resource = ApiResource::from_gvk_with_plural(&kind, owner.kind.plural());
     let api: Api<DynamicObject> = Api::namespaced_with(client, &owner.namespace, &resource);

@@ -81,11 +81,8 @@ fn after_the_proof_the_rest_follow_the_oldest_first_and_none_twice() {
 fn an_injector_that_goes_away_stops_its_wave_and_needs_a_new_proof() {
     let mut waves = Waves::default();
     let both = |outlook| {
-        vec![
-            usable(0..300),
-            (300..303).map(|uid| blocked(uid, 1, outlook)).collect(),
-        ]
-        .concat()
+        let others = (300..303).map(|uid| blocked(uid, 1, outlook));
+        usable(0..300).into_iter().chain(others).collect::<Vec<_>>()
     };
     let all = both(Outlook::Usable);
     woken(&mut waves, &all, &[0]);
@@ -214,78 +211,105 @@ fn worlds() -> impl Strategy<Value = World> {
     })
 }
 
-/// Lives through it and checks every wake on the way.
+/// What has happened so far.
+struct Life<'w> {
+    world: &'w World,
+    waves: Waves,
+    /// Whether each injector looks usable, and whether it works.
+    injectors: [(bool, bool); SETS],
+    present: Vec<bool>,
+    annotations: Vec<Option<Timestamp>>,
+    writes: Vec<i64>,
+    scouts: [Option<i64>; SETS],
+}
+
+impl Life<'_> {
+    fn blocked(&self) -> Vec<Blocked> {
+        let open = self.world.owners.iter().enumerate();
+        let open = open.filter(|(uid, _)| !self.present[*uid]);
+        open.map(|(uid, (number, _))| {
+            let outlook = if self.injectors[*number].0 {
+                Outlook::Usable
+            } else {
+                Outlook::Waits
+            };
+            Blocked {
+                woken: self.annotations[uid],
+                ..blocked(u128::try_from(uid).unwrap(), *number, outlook)
+            }
+        })
+        .collect()
+    }
+
+    fn wake(&mut self, wake: &Wake, outcome: Outcome, time: i64) {
+        let uid = usize::try_from(wake.uid.0).unwrap();
+        let (number, is_short) = self.world.owners[uid];
+        let (is_usable, works) = self.injectors[number];
+        assert!(!self.present[uid] && is_usable, "{wake:?} is not blocked");
+        self.writes.push(time);
+        if wake.is_scout {
+            let before = self.scouts[number].replace(time);
+            let is_apart = before.is_none_or(|before| time - before >= 3 * SECOND);
+            assert!(is_apart, "two scouts: {before:?} and {time}");
+        }
+        self.waves.answered(wake.uid, outcome, at(time));
+        if outcome != Outcome::Accepted {
+            return;
+        }
+        self.annotations[uid] = Some(at(time));
+        if works && !is_short {
+            self.present[uid] = true;
+            if self.waves.proved(&set(number), at(time + 100)) {
+                self.scouts[number] = None;
+            }
+        }
+    }
+
+    fn look(&mut self, time: i64, outcomes: &mut impl Iterator<Item = Outcome>) {
+        let all = self.blocked();
+        for wake in self.waves.plan(&all, at(time)) {
+            let outcome = outcomes.next().unwrap();
+            self.wake(&wake, outcome, time);
+        }
+        let recent = self.writes.iter().filter(|write| time - **write < SECOND);
+        let most = usize::try_from(RATE + BURST).unwrap();
+        assert!(recent.count() <= most, "too many writes in a second");
+    }
+}
+
+/// Lives through it and checks every wake on the way. In the end all is well for longer than the longest pause.
 fn live(world: &World) {
-    let mut waves = Waves::default();
-    let mut injectors = [(false, false); SETS];
-    let mut present = vec![false; world.owners.len()];
-    let mut annotations: Vec<Option<Timestamp>> = vec![None; world.owners.len()];
-    let (mut writes, mut scouts) = (Vec::new(), [None::<i64>; SETS]);
-    let mut failures = world.failures.iter().cycle();
-    for look in 0..CHAOS + 400 {
-        let (time, is_over) = (i64::try_from(look).unwrap() * 200, look >= CHAOS);
-        for (_, number, is_usable, works) in world.changes.iter().filter(|one| one.0 == look) {
-            injectors[*number] = (*is_usable, *works);
+    let count = world.owners.len();
+    let mut life = Life {
+        world,
+        waves: Waves::default(),
+        injectors: [(false, false); SETS],
+        present: vec![false; count],
+        annotations: vec![None; count],
+        writes: Vec::new(),
+        scouts: [None; SETS],
+    };
+    let outcome = |number: &u8| match number {
+        0 => Outcome::Failed,
+        1 => Outcome::Conflict,
+        _ => Outcome::Accepted,
+    };
+    let mut outcomes = world.failures.iter().map(outcome).cycle();
+    for look in 0..CHAOS {
+        let changes = world.changes.iter().filter(|one| one.0 == look);
+        for (_, number, is_usable, works) in changes {
+            life.injectors[*number] = (*is_usable, *works);
         }
-        if is_over {
-            injectors = [(true, true); SETS];
-        }
-        let open = world
-            .owners
-            .iter()
-            .enumerate()
-            .filter(|(uid, _)| !present[*uid]);
-        let all: Vec<Blocked> = open
-            .map(|(uid, (number, _))| {
-                let outlook = if injectors[*number].0 {
-                    Outlook::Usable
-                } else {
-                    Outlook::Waits
-                };
-                let woken = annotations[uid];
-                Blocked {
-                    woken,
-                    ..blocked(u128::try_from(uid).unwrap(), *number, outlook)
-                }
-            })
-            .collect();
-        for wake in waves.plan(&all, at(time)) {
-            let uid = usize::try_from(wake.uid.0).unwrap();
-            let (number, is_short) = world.owners[uid];
-            let (is_usable, works) = injectors[number];
-            assert!(!present[uid] && is_usable, "{wake:?} is not blocked");
-            writes.push(time);
-            if wake.is_scout {
-                let before = scouts[number].replace(time);
-                let is_apart = before.is_none_or(|before| time - before >= 3 * SECOND);
-                assert!(is_apart, "two scouts: {before:?} and {time}");
-            }
-            match failures.next().unwrap() {
-                0 if !is_over => waves.answered(wake.uid, Outcome::Failed, at(time)),
-                1 if !is_over => waves.answered(wake.uid, Outcome::Conflict, at(time)),
-                _ => {
-                    waves.answered(wake.uid, Outcome::Accepted, at(time));
-                    annotations[uid] = Some(at(time));
-                    if works && !is_short {
-                        present[uid] = true;
-                        if waves.proved(&set(number), at(time + 100)) {
-                            scouts[number] = None;
-                        }
-                    }
-                }
-            }
-        }
-        let recent = writes
-            .iter()
-            .filter(|write| time - **write < SECOND)
-            .count();
-        assert!(
-            recent <= usize::try_from(RATE + BURST).unwrap(),
-            "{recent} writes in a second"
-        );
+        life.look(i64::try_from(look).unwrap() * 200, &mut outcomes);
+    }
+    life.injectors = [(true, true); SETS];
+    for second in 0..700 {
+        let chaos = i64::try_from(CHAOS).unwrap() * 200;
+        let mut accepted = std::iter::repeat(Outcome::Accepted);
+        life.look(chaos + second * SECOND, &mut accepted);
     }
     for (uid, (_, is_short)) in world.owners.iter().enumerate() {
-        assert!(present[uid] || *is_short, "{uid} was never woken");
+        assert!(life.present[uid] || *is_short, "{uid} was never woken");
     }
 }
 

@@ -40,7 +40,7 @@ async fn patched(client: &Client, owner: &Owner, patch: &Value) -> String {
     refusal(client, ("PATCH", &owner.path("orders")), patch).await
 }
 
-fn metadata(field: &str, value: Value) -> Value {
+fn metadata(field: &str, value: &Value) -> Value {
     json!({"metadata": {field: value}})
 }
 
@@ -53,33 +53,33 @@ fn fenced(kind: Kind) -> Vec<(&'static str, Value)> {
             "the template",
             json!({"spec": {"template": {"metadata": {"labels": {"other": "x"}}}}}),
         ),
-        ("a label", metadata("labels", json!({"team": "b"}))),
+        ("a label", metadata("labels", &json!({"team": "b"}))),
         (
             "a label taken off",
-            metadata("labels", json!({"team": null})),
+            metadata("labels", &json!({"team": null})),
         ),
         (
             "another annotation",
-            metadata("annotations", json!({"note": "b"})),
+            metadata("annotations", &json!({"note": "b"})),
         ),
         (
             "another annotation of ours",
-            metadata("annotations", json!({"meshgate.io/admitted": ""})),
+            metadata("annotations", &json!({"meshgate.io/admitted": ""})),
         ),
         (
             "an annotation taken off",
-            metadata("annotations", json!({"note": null})),
+            metadata("annotations", &json!({"note": null})),
         ),
-        ("all annotations", metadata("annotations", Value::Null)),
+        ("all annotations", metadata("annotations", &Value::Null)),
         (
             "a finalizer",
-            metadata("finalizers", json!(["example.test/a"])),
+            metadata("finalizers", &json!(["example.test/a"])),
         ),
         (
             "an owner",
             metadata(
                 "ownerReferences",
-                json!([
+                &json!([
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]),
             ),
         ),
@@ -113,7 +113,7 @@ async fn the_account_of_the_controllers_changes_one_annotation_of_owners_and_no_
         lab.create(&list, &manifest).await.unwrap();
     }
     let client = account(&lab).await;
-    let label = |team: &str| metadata("labels", json!({"team": team}));
+    let label = |team: &str| metadata("labels", &json!({"team": team}));
     // Another one each time: a patch that changes nothing is let pass.
     let mut tries = 0;
     within(SECONDS, "the fence is in force", async || {
@@ -151,7 +151,7 @@ async fn the_account_of_the_controllers_changes_one_annotation_of_owners_and_no_
         // What it is for, and what no other account is kept from.
         let woken = metadata(
             "annotations",
-            json!({"meshgate.io/woken": "2026-01-01T00:00:00Z"}),
+            &json!({"meshgate.io/woken": "2026-01-01T00:00:00Z"}),
         );
         assert_eq!(patched(&client, owner, &woken).await, "", "{owner:?}");
         lab.merge(&owner.path("orders"), &label("b")).await.unwrap();

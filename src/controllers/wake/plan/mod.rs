@@ -80,6 +80,10 @@ struct Try {
     woken: Option<Timestamp>,
     count: u32,
     not_before: Timestamp,
+    /// It was woken as a scout of this set, which was not proved yet.
+    scout: Option<Set>,
+    /// What it was woken for until then does not count.
+    void: Option<Timestamp>,
 }
 
 /// `first`, doubled so often, and no longer than `longest`.
@@ -122,6 +126,14 @@ impl Waves {
         let is_news = !wave.is_proved(now);
         wave.proof = Some(now);
         wave.scouts = 0;
+        let vain = self
+            .tries
+            .values_mut()
+            .filter(|one| is_news && one.scout.as_ref() == Some(set));
+        for one in vain {
+            // Its try came too early.
+            (one.scout, one.void) = (None, Some(now));
+        }
         is_news
     }
 
@@ -163,6 +175,7 @@ impl Waves {
                 before.count = 0;
             }
             (before.woken, before.count) = (Some(now), before.count + 1);
+            before.scout = (!is_rest).then(|| set.clone());
             wakes.push(Wake {
                 uid,
                 set,
@@ -201,7 +214,9 @@ impl Waves {
             return None;
         }
         let woken = one.woken.max(before.and_then(|before| before.woken));
-        let Some(woken) = woken.filter(|woken| *woken >= usable) else {
+        let void = before.and_then(|before| before.void);
+        let counts = |woken: &Timestamp| *woken >= usable && Some(*woken) > void;
+        let Some(woken) = woken.filter(counts) else {
             return Some(false);
         };
         let count = before.map_or(1, |before| before.count);
