@@ -35,7 +35,7 @@ use crate::kube_api::{self, call, event, served};
 use crate::lifecycle::wall_clock;
 
 use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Registration, Said};
-use super::owners;
+use super::owners::{self, when};
 
 /// Label that names the component of a Deployment or pod.
 const COMPONENT: &str = "app.kubernetes.io/component";
@@ -290,14 +290,6 @@ fn refusals(events: Vec<Event>, now: Timestamp) -> Vec<Refusal> {
         })
     };
     events.into_iter().filter_map(refusal).collect()
-}
-
-pub(super) fn when(event: &Event) -> Option<Timestamp> {
-    let last = event.last_timestamp.as_ref().map(|time| time.0);
-    let series = event.series.as_ref();
-    let of_series = series.and_then(|series| series.last_observed_time.as_ref());
-    let first = event.event_time.as_ref().map(|time| time.0);
-    last.or_else(|| of_series.map(|time| time.0)).or(first)
 }
 
 /// The latest of meshgate's own Events about the registration. `status` does without it where the

@@ -11,7 +11,6 @@ use crate::cluster::store::Store;
 use crate::cluster::workloads::{Uid, Workloads};
 use crate::controllers::wake::blocked;
 
-use super::observe::when;
 use super::observed::{Owners, Stuck};
 
 /// Controllers try again, and say so, after 1000 s at the latest.
@@ -62,4 +61,13 @@ pub(super) fn of(view: &Workloads, store: &Store, events: &[Event], now: Timesta
         blocked: view.short().filter_map(|(uid, _)| stuck(uid)).collect(),
         woken: woken.filter(|at| now.duration_since(*at) < HOUR).collect(),
     }
+}
+
+/// When it was said last.
+pub(super) fn when(event: &Event) -> Option<Timestamp> {
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let series = event.series.as_ref();
+    let of_series = series.and_then(|series| series.last_observed_time.as_ref());
+    let first = event.event_time.as_ref().map(|time| time.0);
+    last.or_else(|| of_series.map(|time| time.0)).or(first)
 }

@@ -126,13 +126,12 @@ impl Waves {
         let is_news = !wave.is_proved(now);
         wave.proof = Some(now);
         wave.scouts = 0;
-        let vain = self
-            .tries
-            .values_mut()
-            .filter(|one| is_news && one.scout.as_ref() == Some(set));
-        for one in vain {
-            // Its try came too early.
-            (one.scout, one.void) = (None, Some(now));
+        // The last one may have its pod. The others came too early: they are tried again with the rest.
+        let last = wave.scout;
+        for one in self.tries.values_mut().filter(|_| is_news) {
+            if one.scout.as_ref() == Some(set) && one.woken < last {
+                (one.scout, one.void) = (None, Some(now));
+            }
         }
         is_news
     }

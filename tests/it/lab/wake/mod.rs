@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use self::owners::{Kind, Owner, bare, pods, woken};
-use super::harness::{Control, Lab, Meshgate, Options, PATIENCE, within};
+use super::harness::{Control, HOME, Lab, Meshgate, Options, PATIENCE, within};
 use super::leader::fleet;
 use super::registration::CONFIG;
 use crate::support::process::get;
@@ -165,6 +165,7 @@ async fn no_drift(lab: &Lab, namespace: &str, owners: &[Owner]) {
 #[tokio::test]
 async fn another_leader_goes_on_in_the_middle() {
     let (lab, namespace) = lab().await;
+    lab.ensure_namespace(HOME).await;
     let url = fleet::serve(&lab).await;
     let first = Control::start(&lab, "first", CONFIG, &[&url]).await;
     lab.is_closed().await;
