@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::telemetry::with_causes;
 
+use self::follow::Failure;
 use self::kind::{Id, Kind, REGISTRATION};
 
 /// The field manager of everything that meshgate writes.
@@ -57,6 +58,14 @@ impl CallError {
             return None;
         };
         Some(status.code)
+    }
+
+    /// How long the API server asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Self::Call { answer, .. } = self else {
+            return None;
+        };
+        Failure::of(&**answer).retry_after
     }
 
     /// The object does not exist (any more).

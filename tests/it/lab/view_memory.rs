@@ -26,7 +26,7 @@ fn slices_in(namespace: &str) -> String {
 }
 
 /// As a platform team makes them: labels and annotations that meshgate does not read.
-fn namespace(number: u64) -> Value {
+pub(super) fn namespace(number: u64) -> Value {
     let labels = json!({
         "team": format!("team-{}", number % 50), "env": "prod", "cost-centre": "4711",
         "pod-security.kubernetes.io/enforce": "baseline", "istio.io/rev": "stable",
@@ -101,11 +101,11 @@ pub(super) async fn fill(lab: &Lab, path: &str, objects: impl Iterator<Item = Va
     all.into_iter().for_each(|created| drop(created.unwrap()));
 }
 
-fn mebibytes(kibibytes: u64) -> f64 {
+pub(super) fn mebibytes(kibibytes: u64) -> f64 {
     f64::from(u32::try_from(kibibytes).unwrap()) / 1024.0
 }
 
-async fn lab() -> Lab {
+pub(super) async fn lab() -> Lab {
     let only = vec!["etcd", "kube-apiserver"];
     Lab::own(Options {
         only,

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use serde_json::Value;
 
-use super::super::observed::{Leader, Pod, Refusal, Registration, Said};
+use super::super::observed::{Leader, Owners, Pod, Refusal, Registration, Said, Stuck};
 use super::*;
 use crate::cli::states::InjectorState;
 use crate::controllers::registration::observed::Object;
@@ -86,6 +86,7 @@ fn fine() -> Observed {
             why: "1 of 1 endpoints".to_owned(),
         }]),
         refusals: Ok(Vec::new()),
+        owners: Ok(Owners::default()),
         said: None,
     }
 }
@@ -289,10 +290,11 @@ fn what_may_not_be_seen_is_said_and_the_rest_too() {
         trusted: Err(no()),
         injectors: Err(no()),
         refusals: Err(no()),
+        owners: Err(no()),
         ..fine()
     };
     assert_eq!(rows(&seen, Grade::Finding), [""; 0]);
-    assert_eq!(rows(&seen, Grade::Unknown).len(), 7);
+    assert_eq!(rows(&seen, Grade::Unknown).len(), 8);
 }
 
 #[test]
@@ -330,4 +332,40 @@ fn distances_are_short() {
         let to = Timestamp::from_second(from.as_second() + seconds).unwrap();
         assert_eq!(span(from, to), text);
     }
+}
+
+#[test]
+fn owners_that_lack_pods_are_counted_and_the_oldest_is_shown() {
+    let stuck = |number: i64, injector: &str| Stuck {
+        owner: format!("ReplicaSet orders/{number}"),
+        injector: injector.to_owned(),
+        since: at(&format!("11:{number}:00")),
+        why: "é".repeat(200),
+    };
+    let seen = Observed {
+        owners: Ok(Owners {
+            blocked: vec![
+                stuck(58, "linkerd"),
+                stuck(56, "linkerd"),
+                stuck(57, "vault"),
+            ],
+            woken: vec![at("11:00:00"), at("11:59:57")],
+        }),
+        ..fine()
+    };
+    let findings = rows(&seen, Grade::Finding);
+    assert_eq!(findings.len(), 2);
+    let first = "owners: 2 owners blocked by linkerd, ReplicaSet orders/56 for 4m: é";
+    assert!(
+        findings[0].starts_with(first) && findings[0].ends_with("é…"),
+        "{findings:?}"
+    );
+    assert!(
+        findings[1].starts_with("owners: 1 owner blocked by vault"),
+        "{findings:?}"
+    );
+    let facts = rows(&seen, Grade::Fact);
+    assert!(
+        facts.contains(&"owners: 2 owners woken within the last hour, the last 3s ago".to_owned())
+    );
 }

@@ -17,7 +17,7 @@ injectors:
 const RENAMED_LABEL: &str = "meshgate.io/requires.mesh";
 
 /// Starts what the API server calls; by which address it does.
-async fn serve(lab: &Lab) -> String {
+pub(in crate::lab) async fn serve(lab: &Lab) -> String {
     let [https, probes] = lab.ports().await;
     let config = lab.folder_of("serve").join("config.yaml");
     std::fs::write(&config, CONFIG).unwrap();

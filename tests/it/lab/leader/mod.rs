@@ -1,6 +1,6 @@
 //! Several `meshgate control` and one API server: one acts, another takes over, nothing is taken away.
 
-mod fleet;
+pub(super) mod fleet;
 mod handover;
 mod leaving;
 
