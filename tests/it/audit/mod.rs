@@ -34,14 +34,9 @@ fn of_input(input: &str, more: &[&str]) -> (Option<i32>, Value, String) {
 fn rows(answer: &Value) -> Vec<String> {
     let row = |row: &Value| {
         let word = |key: &str| row[key].as_str().unwrap().to_owned();
-        let owner = match &row["owner"] {
-            Value::Null => "-".to_owned(),
-            owner => format!(
-                "{}/{}",
-                owner["kind"].as_str().unwrap(),
-                owner["name"].as_str().unwrap()
-            ),
-        };
+        let [kind, name] = ["kind", "name"].map(|key| row["owner"][key].as_str());
+        let owner = kind.zip(name).map(|(kind, name)| format!("{kind}/{name}"));
+        let owner = owner.unwrap_or_else(|| "-".to_owned());
         let words = ["injector", "state", "reason"].map(word).join(" ");
         format!("{}/{} {owner} {words}", word("namespace"), word("name"))
     };
@@ -200,10 +195,10 @@ fn a_dump_may_be_large() {
         .to_owned();
     let arguments = vec!["a"; 500].join(", ");
     for number in 0..600 {
-        write!(
+        writeln!(
             dump,
             "- {{apiVersion: v1, kind: Pod, metadata: {{name: p-{number}, namespace: orders}}, spec: \
-             {{containers: [{{name: a, args: [{arguments}]}}]}}}}\n"
+             {{containers: [{{name: a, args: [{arguments}]}}]}}}}"
         )
         .unwrap();
     }

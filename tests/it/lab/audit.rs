@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::fidelity::number;
 use super::harness::{Lab, Options, Outcome, PATIENCE, User, within};
 use super::registration::{CONFIG, INJECT, arming, lab, pod};
 use crate::lab::view_memory::fill;
@@ -39,50 +40,58 @@ async fn create(lab: &Lab, namespace: &str, name: &str, patch: &Value) {
     lab.create(&path, &object).await.unwrap();
 }
 
-#[tokio::test]
-async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
-    let lab = lab(&[], &[]).await;
-    let orders = lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
-    let later = lab.namespace("later", &[], &[]).await;
+/// A pod of each state in a namespace.
+async fn create_all(lab: &Lab, namespace: &str) {
     let image =
         |image: &str| json!({"spec": {"containers": [{"name": "linkerd-proxy", "image": image}]}});
     let init = json!({"spec": {"initContainers": [{"name": "linkerd-init", "image": "i.test/i"}]}});
     let mut meshed = image("p.test/p:1.2");
     json_patch::merge(&mut meshed, &init);
-    create(&lab, &orders, "early", &json!({})).await;
-    create(&lab, &orders, "by-hand", &meshed).await;
-    create(&lab, &orders, "half", &image("p.test/p:1.2")).await;
+    create(lab, namespace, "early", &json!({})).await;
+    create(lab, namespace, "by-hand", &meshed).await;
+    create(lab, namespace, "half", &image("p.test/p:1.2")).await;
     create(
-        &lab,
-        &orders,
+        lab,
+        namespace,
         "spared",
         &json!({"metadata": {"annotations": {INJECT: "disabled"}}}),
     )
     .await;
     create(
-        &lab,
-        &orders,
+        lab,
+        namespace,
         "host",
         &json!({"spec": {"hostNetwork": true}}),
     )
     .await;
+}
+
+async fn audited(lab: &Lab, user: User, arguments: &[&str]) -> Outcome {
+    let all = [&["audit", "-o=json"], arguments].concat();
+    lab.tool(user, &all).await
+}
+
+fn expected(early: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("early".to_owned(), format!("bare {early}")),
+        ("by-hand".to_owned(), "injected sidecarPresent".to_owned()),
+        ("half".to_owned(), "bare initMissing".to_owned()),
+        ("spared".to_owned(), "optedOut podOptOut".to_owned()),
+        ("host".to_owned(), "exempt hostNetwork".to_owned()),
+    ])
+}
+
+#[tokio::test]
+async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
+    let lab = lab(&[], &[]).await;
+    let orders = lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
+    let later = lab.namespace("later", &[], &[]).await;
+    create_all(&lab, &orders).await;
     create(&lab, &later, "older", &json!({})).await;
 
-    let of = async |user, arguments: &[&str]| {
-        let all = [&["audit", "-o=json"], arguments].concat();
-        lab.tool(user, &all).await
-    };
+    let of = async |user, arguments: &[&str]| audited(&lab, user, arguments).await;
     // Nothing of meshgate is there, and nothing needs to be.
     let before = of(User::Admin, &["-n", &orders]).await;
-    let expected = |early: &str| {
-        BTreeMap::from([
-            ("early".to_owned(), format!("bare {early}")),
-            ("by-hand".to_owned(), "injected sidecarPresent".to_owned()),
-            ("half".to_owned(), "bare initMissing".to_owned()),
-            ("spared".to_owned(), "optedOut podOptOut".to_owned()),
-            ("host".to_owned(), "exempt hostNetwork".to_owned()),
-        ])
-    };
     assert_eq!(words(&before), expected("notArmed"), "{}", before.err);
     assert_eq!(before.code, Some(1));
 
@@ -115,11 +124,15 @@ async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
     let table = lab.tool(User::Admin, &["audit", "-A"]).await;
     assert!(table.out.contains("Pod early"), "{}", table.out);
     assert!(!table.out.contains("Pod spared"), "{}", table.out);
+    rights_that_are_missing(&lab, &orders).await;
+}
 
-    // A user without rights on namespaces and webhooks sees pods, and which rights are missing.
+/// A user without rights on namespaces and webhooks sees pods, and which rights are missing.
+async fn rights_that_are_missing(lab: &Lab, orders: &str) {
+    let of = async |user, arguments: &[&str]| audited(lab, user, arguments).await;
     let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]);
     lab.allow_alice("auditor-of-pods", &rules).await;
-    let little = of(User::Alice, &["-n", &orders]).await;
+    let little = of(User::Alice, &["-n", orders]).await;
     assert_eq!(little.code, Some(2), "{}", little.err);
     for missing in [
         "grant the verb get on namespaces of API group \"\"",
@@ -131,7 +144,7 @@ async fn pods_from_before_meshgate_and_pods_of_all_kinds() {
     assert_eq!(words(&little)["early"], "unknown namespaceUnknown");
     lab.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/auditor-of-pods")
         .await;
-    let none = of(User::Alice, &["-n", &orders]).await;
+    let none = of(User::Alice, &["-n", orders]).await;
     assert_eq!(none.code, Some(2));
     assert!(
         none.err.contains("grant the verb list on pods"),
@@ -247,7 +260,7 @@ fn set(number: u64) -> Value {
 #[tokio::test]
 #[ignore = "a benchmark: make bench-audit"]
 async fn how_long_an_audit_takes() {
-    let count: u64 = std::env::var(COUNT).map_or(10_000, |text| text.parse().unwrap());
+    let count: u64 = number(COUNT).unwrap_or(10_000);
     let only = vec!["etcd", "kube-apiserver"];
     let lab = Lab::own(Options {
         only,
