@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-audit bench-cluster bench-ha fuzz deny compat bless
+.PHONY: help lab lab-shell test test-no-lab fmt lint unit doc load faults fidelity bench-decision bench bench-peers bench-view bench-audit bench-cluster bench-ha bench-wake fuzz deny compat bless
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,7 +53,7 @@ bench-peers: ## The same beside a controller-runtime handler (needs Go as well)
 
 bench-view: lab ## What the view of a large cluster costs in memory
 	$(CARGO) build --locked --profile dist --bins
-	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory
+	MESHGATE_PROGRAM=$(CURDIR)/target/dist/meshgate $(CARGO) test --locked --test it -- --ignored --nocapture lab::view_memory lab::wake::memory
 
 bench-audit: lab ## What an audit of PODS=100000 pods takes in time and memory
 	$(CARGO) build --locked --profile dist --bins
@@ -69,6 +69,10 @@ bench-ha: lab ## What a restart, a rotation, a lost node and a cold start cost t
 	$(CARGO) build --locked --bins
 	$(CARGO) test --locked --test it -- --ignored --nocapture --test-threads 1 lab::availability::bench
 
+bench-wake: lab ## When the pods of 300 owners come that were refused for three minutes, with wake and without
+	$(CARGO) build --locked --bins --examples
+	$(CARGO) test --locked --test it -- --ignored --nocapture --test-threads 1 lab::wake::bench
+
 fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 	SECONDS_EACH=$(or $(SECONDS),60) fuzz/run
 
@@ -76,12 +80,12 @@ fuzz: ## Every fuzz target for SECONDS=60 each (needs cargo-fuzz)
 deny: ## Licences, bans, sources and advisories of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 	@if $(CARGO) deny --locked fetch db; \
-	then $(CARGO) deny --locked check --disable-fetch advisories; \
+	then $(CARGO) deny --frozen check advisories; \
 	else echo 'deny: warning: the database of advisories was not reachable, so advisories are unchecked; all else passed' >&2; fi
 
 # What of the lab depends on the API server's version.
-COMPAT = lab::control_plane lab::registration lab::enforcement lab::break_glass lab::fences lab::held_back lab::switching \
-  lab::uninstall lab::view:: lab::chart::applied lab::fidelity::rendered
+COMPAT = lab::control_plane lab::registration lab::enforcement lab::break_glass lab::rights::fence lab::held_back \
+  lab::switching lab::uninstall lab::view:: lab::chart::applied lab::fidelity::rendered
 
 compat: lab ## Kubernetes 1.30, 1.33 and 1.36, Helm 3, the image's root and kube-score; the first time builds for an hour
 	for version in 1.30 1.33 1.36; do \

@@ -1,16 +1,12 @@
 //! One request of either hook: read, look up, decide, answer.
 
-use std::error::Error;
-use std::io;
-use std::iter::successors;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request as HttpRequest;
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{Method, Uri, header};
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -21,6 +17,7 @@ use crate::cluster::slim;
 use crate::cluster::store::Store;
 use crate::lifecycle::wall_clock;
 use crate::metrics::{DecisionLabels, Hook};
+use meshgate_core::break_glass::Note;
 use meshgate_core::decision::reason::Reason;
 use meshgate_core::decision::requirement::{Requirement, RuleMatch};
 use meshgate_core::decision::{Decision, check, exemption, gate, replaced};
@@ -28,12 +25,13 @@ use meshgate_core::render::path;
 use meshgate_core::view::namespace::NamespaceView;
 use meshgate_core::view::pod::PodView;
 
+use super::Admission;
 use super::answer::{self, Patched};
 use super::bad_call::BadCall;
+use super::body::body;
 use super::metadata;
 use super::record::{self, Refusal};
 use super::request::Request;
-use super::{Admission, MAX_BODY};
 
 /// The webhook's timeout where the query does not say it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -152,7 +150,12 @@ impl Admission {
     ) -> Option<Answer> {
         let hook = called.hook;
         if hook == Hook::Check && request.updates_a_pod() && store.injectors().limit_images() {
-            return Some(updated(called, store, request));
+            return Some(updated(
+                called,
+                store,
+                request,
+                self.suspension(called, store),
+            ));
         }
         let pod = match self.pod_to_judge(store, request) {
             Err(decision) => return Some(Answer::new(called, request, None, &decision.into())),
@@ -161,13 +164,23 @@ impl Admission {
         let freshness = &self.cluster.freshness;
         let known = store.namespace(request.namespace());
         let namespace = known.filter(|_| freshness.is_current(Kind::Namespace))?;
-        let requirement = store.requirement(pod, namespace, wall_clock);
+        let requirement = store.requirement(pod, namespace, self.suspension(called, store));
         let agrees = || self.agrees(called, store, pod, namespace, &requirement);
         if freshness.is_followed(Kind::Namespace) && agrees() != Some(true) {
             return None;
         }
         let patched = Patched::pod(judge(hook, store, pod, &requirement), pod);
         Some(Answer::new(called, request, Some(pod), &patched))
+    }
+
+    /// The note that suspends enforcement, if there is one. Not while changes of it may be missing here: an
+    /// API server that knows of a note does not ask for what it suspends.
+    fn suspension<'s>(&self, called: Called<'_>, store: &'s Store) -> Option<&'s Note> {
+        let note = store.suspension(wall_clock)?;
+        let is_current = self.cluster.freshness.is_current(Kind::Webhooks);
+        let gate = called.entry().and_then(|entry| self.entries.gate(entry));
+        let is_silenced = gate.is_some_and(|entry| store.is_silenced(entry));
+        (is_current && !is_silenced).then_some(note)
     }
 
     /// Whether the API server can ask about the pod in such a namespace: not if nothing is required there,
@@ -204,7 +217,8 @@ impl Admission {
             Err(decision) => return Answer::new(called, request, None, &decision.into()),
             Ok(pod) => pod,
         };
-        let requirement_in = |namespace| store.requirement(pod, namespace, wall_clock);
+        let suspension = self.suspension(called, &store);
+        let requirement_in = |namespace| store.requirement(pod, namespace, suspension);
         let (view, requirement);
         let decision = match looked_up {
             Ok(Ok(namespace)) => {
@@ -216,13 +230,13 @@ impl Admission {
                 Decision::namespace_unknown(name, &LookupError::NotFound.to_string())
             }
             // The API server cannot be asked: what was known is old, and the best there is (case
-            // 61). But if the API server knows better, it is too old.
+            // 61). But where the API server knows better, or may, it is too old.
             failed => {
                 let known = store.namespace(name);
                 let old = known.and_then(|namespace| {
                     let old = requirement_in(namespace);
                     let agrees = self.agrees(called, &store, pod, namespace, &old);
-                    (agrees != Some(false)).then_some(old)
+                    (agrees == Some(true)).then_some(old)
                 });
                 match (old, failed) {
                     (Some(old), _) => {
@@ -268,7 +282,12 @@ impl Admission {
 }
 
 /// The answer to an update: only the images of sidecars count.
-fn updated(called: Called<'_>, store: &Store, request: &Request<'_>) -> Answer {
+fn updated(
+    called: Called<'_>,
+    store: &Store,
+    request: &Request<'_>,
+    suspension: Option<&Note>,
+) -> Answer {
     let (injectors, namespace) = (store.injectors(), request.namespace());
     let answer = |pod: Option<&PodView<'_>>, decision: Decision<'_>| {
         Answer::new(called, request, pod, &decision.into())
@@ -283,7 +302,6 @@ fn updated(called: Called<'_>, store: &Store, request: &Request<'_>) -> Answer {
     if let Some(reason) = exemption::of(&new, |group| request.is_by_member_of(group)) {
         return answer(Some(&new), Decision::admit(reason));
     }
-    let suspension = store.suspension(wall_clock);
     let is_waived = |injector: &str| suspension.is_some_and(|note| note.is_about(injector));
     let decision = replaced::decide((&old, &new), namespace, injectors, is_waived);
     answer(Some(&new), decision)
@@ -340,53 +358,6 @@ fn timeout(uri: &Uri) -> Duration {
     let timeout = parsed.and_then(|timeout| Duration::try_from(timeout).ok());
     let allowed = timeout.filter(|timeout| TIMEOUTS.contains(timeout));
     allowed.unwrap_or(DEFAULT_TIMEOUT)
-}
-
-/// The body in one piece: never in memory twice, nor in more than was announced.
-async fn body(request: HttpRequest) -> Result<Vec<u8>, BadCall> {
-    expect_json(request.headers())?;
-    let length = request.headers().get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > MAX_BODY) {
-        return Err(BadCall::TooLarge(MAX_BODY));
-    }
-    let mut pieces = Limited::new(request.into_body(), MAX_BODY);
-    let mut body = Vec::new();
-    while let Some(piece) = pieces.frame().await {
-        let piece = piece.map_err(|error| match error {
-            error if error.is::<LengthLimitError>() => BadCall::TooLarge(MAX_BODY),
-            error if ran_out_of_time(&*error) => BadCall::Stalled,
-            error => BadCall::CutOff(error.to_string()),
-        })?;
-        let piece = piece.into_data().unwrap_or_default();
-        let there = body.len() + piece.len();
-        if there > body.capacity() {
-            let announced = length.unwrap_or(usize::MAX).max(there);
-            body.reserve_exact(announced.min(there + there / 2) - body.len());
-        }
-        body.extend_from_slice(&piece);
-    }
-    body.shrink_to_fit();
-    Ok(body)
-}
-
-/// Whether the server gave a body up because it came too slowly.
-fn ran_out_of_time(error: &(dyn Error + 'static)) -> bool {
-    successors(Some(error), |&cause| cause.source()).any(|cause| {
-        let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
-    })
-}
-
-fn expect_json(headers: &HeaderMap) -> Result<(), BadCall> {
-    let found = headers.get(header::CONTENT_TYPE);
-    let found = found.map(|value| value.to_str().unwrap_or("?"));
-    let media_type = found.and_then(|value| value.split(';').next());
-    if media_type.is_some_and(|own| own.trim().eq_ignore_ascii_case("application/json")) {
-        return Ok(());
-    }
-    let found = found.map_or_else(|| "missing".to_owned(), meshgate_core::text::shown);
-    Err(BadCall::ContentType(found))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod answer;
 mod bad_call;
+mod body;
 mod handler;
 mod metadata;
 mod record;

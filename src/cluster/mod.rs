@@ -14,6 +14,7 @@ mod services;
 pub mod slim;
 pub mod store;
 pub mod watch;
+pub mod workloads;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,6 @@
 //! Objects of the cluster, and the part of them that the view keeps. PURE, as the store.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -215,6 +216,16 @@ fn endpoint(endpoint: slim::Endpoint) -> Endpoint {
 }
 
 /// The view's part of a webhook configuration, with its name.
+/// The entries of a configuration that break-glass has suspended as a whole.
+pub(super) fn silenced(configuration: &slim::MutatingWebhookConfiguration) -> HashSet<String> {
+    let is_off = |condition: &slim::MatchCondition| {
+        condition.name == break_glass::CONDITION && condition.expression == break_glass::OFF
+    };
+    let entries = configuration.webhooks.iter();
+    let off = entries.filter(|entry| entry.match_conditions.iter().any(is_off));
+    off.map(|entry| entry.name.clone()).collect()
+}
+
 pub(super) fn webhooks(
     configuration: slim::MutatingWebhookConfiguration,
 ) -> (String, WebhookConfiguration) {

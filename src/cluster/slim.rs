@@ -167,6 +167,17 @@ pub struct Webhook {
     /// How it is called.
     #[serde(default, deserialize_with = "or_default")]
     pub client_config: ClientConfig,
+    /// `matchConditions`: all must hold for it to be called.
+    #[serde(default, deserialize_with = "or_default")]
+    pub match_conditions: Vec<MatchCondition>,
+}
+
+/// One of the `matchConditions` of an entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct MatchCondition {
+    pub name: String,
+    /// In CEL.
+    pub expression: String,
 }
 
 /// `clientConfig` of an entry.

@@ -37,6 +37,8 @@ pub struct Store {
     probes: HashMap<String, Result<(), String>>,
     /// Why enforcement is suspended, as our own configuration says it.
     suspension: Option<Note>,
+    /// Its entries by which no API server asks that knows of this.
+    silenced: HashSet<String>,
     /// Whether a webhook configuration that is not here does not exist.
     pub(super) is_whole: bool,
     pub(super) derived: Derived,
@@ -130,6 +132,7 @@ impl Store {
                     let annotations = &configuration.metadata.annotations;
                     let text = annotations.get(break_glass::ANNOTATION);
                     self.suspension = text.and_then(|text| Note::parse(text));
+                    self.silenced = object::silenced(&configuration);
                 }
                 let (name, configuration) = object::webhooks(configuration);
                 self.webhooks.insert(name, configuration);
@@ -160,6 +163,7 @@ impl Store {
                 self.webhooks.remove(&name);
                 if name == break_glass::SEEN_ON {
                     self.suspension = None;
+                    self.silenced.clear();
                 }
                 self.derived.webhooks_changed = true;
             }
@@ -191,6 +195,7 @@ impl Store {
             (Kind::Webhooks, _) => {
                 swap(&mut self.webhooks, &mut list.webhooks);
                 self.suspension = list.suspension.take();
+                self.silenced = take(&mut list.silenced);
                 self.derived.webhooks_changed = true;
             }
         }
@@ -233,15 +238,15 @@ impl Store {
         })
     }
 
-    /// Which injectors a pod requires. Those for which enforcement is suspended at this time are waived.
+    /// Which injectors a pod requires. Those for which enforcement is suspended are waived.
     pub fn requirement<'a>(
         &'a self,
         pod: &'a PodView<'a>,
         namespace: &'a NamespaceView,
-        now: impl FnOnce() -> Timestamp,
+        suspension: Option<&Note>,
     ) -> Requirement<'a> {
         let mut requirement = requirement::of(pod, namespace, &self.injectors);
-        if let Some(suspension) = self.suspension(now) {
+        if let Some(suspension) = suspension {
             requirement.waive(|injector| suspension.is_about(injector));
         }
         requirement
@@ -252,6 +257,11 @@ impl Store {
     pub fn suspension(&self, now: impl FnOnce() -> Timestamp) -> Option<&Note> {
         let note = self.suspension.as_ref()?;
         note.is_open(now()).then_some(note)
+    }
+
+    /// Whether our own configuration has this entry of the gate suspended as a whole.
+    pub fn is_silenced(&self, entry: &str) -> bool {
+        self.silenced.contains(entry)
     }
 
     pub fn probed(&mut self, target: &str, outcome: Result<(), String>) {

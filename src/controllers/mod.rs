@@ -7,6 +7,7 @@
 //! - `namespaces`: the labels of namespaces that mirror their annotations.
 //! - [`certificates`]: the Secrets of the CA and the serving certificate, what callers have to trust, and
 //!   how a replica follows its Secret.
+//! - [`wake`]: the owners of refused pods, which try again once injectors are usable.
 
 pub mod args;
 pub mod certificates;
@@ -14,6 +15,7 @@ mod namespaces;
 pub mod registration;
 mod runner;
 pub mod trust;
+pub mod wake;
 mod write_limiter;
 
 use std::sync::Arc;
@@ -112,7 +114,7 @@ pub const KEPT_BY_LEADER: &str = "kept by the leader";
 type Run = fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>;
 
 /// All controllers, by name.
-const ALL: [(&str, Run); 3] = [
+const ALL: [(&str, Run); 4] = [
     ("certificates", |context, stop| {
         certificates::run(context, stop).boxed()
     }),
@@ -122,4 +124,5 @@ const ALL: [(&str, Run); 3] = [
     ("registration", |context, stop| {
         registration::run(context, stop).boxed()
     }),
+    ("wake", |context, stop| wake::run(context, stop).boxed()),
 ];

@@ -28,6 +28,7 @@ struct Burst {
     /// The next write waits until then.
     until: Instant,
     told: bool,
+    is_refused: bool,
 }
 
 /// Whether an object may be written now.
@@ -52,14 +53,21 @@ impl WriteLimiter {
         }
     }
 
-    pub(super) fn wrote(&mut self, id: &Id, now: Instant) {
+    /// Notes a write. One that the API server `refused` is tried again after growing pauses from the first time
+    /// on, and is no fight with another client.
+    pub(super) fn wrote(&mut self, id: &Id, refused: bool, now: Instant) {
         self.objects
             .retain(|_, burst| now.duration_since(burst.last) < PEACE);
+        let was_refused = self.objects.get(id).is_some_and(|burst| burst.is_refused);
+        if was_refused != refused {
+            self.objects.remove(id);
+        }
         let burst = self.objects.entry(id.clone()).or_insert_with(|| Burst {
             last: now,
-            pauses: short_first(FREE - 1, Duration::ZERO, BACKOFF),
+            pauses: short_first(if refused { 0 } else { FREE - 1 }, Duration::ZERO, BACKOFF),
             until: now,
-            told: false,
+            told: refused,
+            is_refused: refused,
         });
         burst.last = now;
         burst.until = now + burst.pauses.next().unwrap_or(PEACE);

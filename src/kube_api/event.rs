@@ -27,6 +27,9 @@ pub const ENFORCEMENT_SUSPENDED: &str = "EnforcementSuspended";
 /// Reason: enforcement is on again.
 pub const ENFORCEMENT_RESUMED: &str = "EnforcementResumed";
 
+/// Reason: a pod came with its sidecars, so blocked owners are woken.
+pub const WAKING: &str = "Waking";
+
 /// In characters. The API server refuses a message of more than 1024.
 const LONGEST: usize = 1000;
 

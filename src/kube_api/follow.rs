@@ -50,7 +50,7 @@ pub struct Failure {
     /// Events may be missing: the API server has forgotten, or never had, the version that was asked for, or
     /// said nothing for too long.
     pub is_expired: bool,
-    retry_after: Option<Duration>,
+    pub(super) retry_after: Option<Duration>,
     needs_list: bool,
 }
 

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::telemetry::with_causes;
 
+use self::follow::Failure;
 use self::kind::{Id, Kind, REGISTRATION};
 
 /// The field manager of everything that meshgate writes.
@@ -59,6 +60,14 @@ impl CallError {
         Some(status.code)
     }
 
+    /// How long the API server asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Self::Call { answer, .. } = self else {
+            return None;
+        };
+        Failure::of(&**answer).retry_after
+    }
+
     /// The object does not exist (any more).
     pub fn is_gone(&self) -> bool {
         self.code() == Some(404)
@@ -67,6 +76,12 @@ impl CallError {
     /// A right is missing, or a policy refuses it: a retry does not help.
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
+    }
+
+    /// The same of a write. Policies of others may say 422, as the API server does of an object that it finds
+    /// invalid.
+    pub fn is_refused(&self) -> bool {
+        self.is_forbidden() || matches!(self.code(), Some(400 | 422))
     }
 
     /// Another client wrote the object first: read it again.

@@ -78,7 +78,49 @@ pub struct Metrics {
     pub certificates: Certificates,
     pub leader: Gauge,
     pub registration: Registration,
+    pub wake: Wake,
     view: ViewMetrics,
+}
+
+/// Of the leader, which wakes owners whose pods were refused.
+#[derive(Debug)]
+pub struct Wake {
+    owners: Family<Label<String>, Gauge>,
+    oldest: Family<Label<String>, Gauge>,
+    wakes: Family<Label, Counter>,
+}
+
+impl Wake {
+    fn register(add: &mut Add<'_>) -> Self {
+        Self {
+            owners: add.metric(
+                "blocked_owners",
+                "Owners that want more pods than they have, which an injector keeps from coming",
+            ),
+            oldest: add.metric(
+                "oldest_blocked_seconds",
+                "For how long the oldest of the blocked owners has been short of pods",
+            ),
+            wakes: add.metric(
+                "wakes",
+                "Annotations by which blocked owners were made to try again, by what the API server said",
+            ),
+        }
+    }
+
+    /// Sets, for each injector by name, how many owners it blocks, and for how many seconds the oldest.
+    pub fn blocked<'s>(&self, injectors: impl IntoIterator<Item = (&'s str, usize, i64)>) {
+        for (injector, count, age) in injectors {
+            let label = [("injector", injector.to_owned())];
+            self.owners.get_or_create(&label).set(gauge_of(count));
+            self.oldest.get_or_create(&label).set(age);
+        }
+    }
+
+    /// Counts an annotation.
+    pub fn sent(&self, result: &'static str) {
+        self.wakes.get_or_create(&[("result", result)]).inc();
+    }
 }
 
 /// Of the leader, which keeps the certificates.
@@ -122,6 +164,7 @@ pub struct Registration {
     writes: Family<[(&'static str, &'static str); 2], Counter>,
     pub contended: Counter,
     pub narrowed: Gauge,
+    pub refused: Gauge,
     pub namespaces_labelled: Counter,
     pub namespaces_unlabelled: Gauge,
     glass: Family<Label<String>, Gauge>,
@@ -151,6 +194,10 @@ impl Registration {
             narrowed: add.metric(
                 "narrowed",
                 "Entries that select fewer pods than wanted, because of conditions that others added",
+            ),
+            refused: add.metric(
+                "refused",
+                "Objects of the registration that the API server did not let meshgate write or delete",
             ),
             namespaces_labelled: add.metric(
                 "namespaces_labelled",
@@ -248,6 +295,7 @@ impl Default for Metrics {
             ),
             leader: add.metric("leader", "1 if this process holds the Lease"),
             view: ViewMetrics::register(&mut add),
+            wake: Wake::register(&mut add),
             certificates: Certificates::register(&mut add),
             registry,
         }
@@ -304,8 +352,11 @@ impl Metrics {
     pub fn writes_no_more(&self) {
         self.registration.armed.set(0);
         self.registration.narrowed.set(0);
+        self.registration.refused.set(0);
         self.registration.namespaces_unlabelled.set(0);
         self.registration.glass.clear();
+        self.wake.owners.clear();
+        self.wake.oldest.clear();
         self.certificates.ends.clear();
         self.certificates.bundle.set(0);
     }

@@ -3,6 +3,9 @@
 /// Annotation by which meshgate marks a pod that it admitted: the injectors that it requires.
 pub const ADMITTED: &str = "meshgate.io/admitted";
 
+/// Annotation by which meshgate makes the controller of a ReplicaSet, Job or the like try at once: when it did.
+pub const WOKEN: &str = "meshgate.io/woken";
+
 /// Annotation by which a kubelet's mirror pod is known (case 35).
 pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 

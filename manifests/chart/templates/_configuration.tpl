@@ -20,6 +20,10 @@ injectors:
 excludedNamespaces:
 {{ toYaml . }}
 {{- end }}
+{{- if not .Values.wake.enabled }}
+wake:
+  enabled: false
+{{- end }}
 {{- end }}
 
 {{/*

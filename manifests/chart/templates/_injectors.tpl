@@ -32,14 +32,18 @@ sidecar.opentelemetry.io/inject: "false"
 {{- end }}
 
 {{/*
-The names of the policies that are the check, and of their bindings: of the injectors that are named, and of
-those that are in the cluster all the same: an upgrade that gives one up has yet to remove them, or may have
-failed. (Without a cluster, as in `helm template`, there is nothing to look up.)
+The names of the policies that are the check, and of their bindings: of all presets, which a test holds to this
+list, of the injectors that are named, and of those that are in the cluster. A Configuration that gives an
+injector up has yet to remove these, after a rollback too. (`helm rollback` and `helm template` look nothing up.)
 */}}
 {{- define "meshgate.checks" -}}
-{{- $names := list }}
+{{- $injectors := list "linkerd" "istio" "vault" "opentelemetry" "dapr" "kuma" "consul" }}
 {{- range include "meshgate.injectors" . | fromYamlArray }}
-{{- $names = append $names (printf "%s.check.meshgate.io" (.name | default .preset)) }}
+{{- $injectors = append $injectors (.name | default .preset) }}
+{{- end }}
+{{- $names := list }}
+{{- range $injectors }}
+{{- $names = append $names (printf "%s.check.meshgate.io" .) }}
 {{- end }}
 {{- range $kind := list "ValidatingAdmissionPolicy" "ValidatingAdmissionPolicyBinding" }}
 {{- range (lookup "admissionregistration.k8s.io/v1" $kind "" "").items }}
@@ -62,11 +66,6 @@ configuration is there, which goes together with its labels. Empty if not.
 {{- if or (has .preset (list "linkerd" "opentelemetry")) (toYaml . | contains "namespaceAnnotation") }}true{{ end }}
 {{- end }}
 {{- if lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "namespaces.meshgate.io" }}true{{ end }}
-{{- include "meshgate.mirrorPolicy" . }}
-{{- end }}
-
-{{/* Whether the mirror is a policy in the cluster. Empty if not. */}}
-{{- define "meshgate.mirrorPolicy" -}}
 {{- $group := "admissionregistration.k8s.io/v1" }}
 {{- if .Capabilities.APIVersions.Has (printf "%s/MutatingAdmissionPolicy" $group) }}
 {{- if lookup $group "MutatingAdmissionPolicy" "" "namespaces.meshgate.io" }}true{{ end }}

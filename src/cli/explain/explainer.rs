@@ -76,7 +76,8 @@ impl Explainer {
             .filter(is_worth_a_line)
             .map(|matched| self.injector(&matched, pod))
             .collect();
-        let requirement = self.store.requirement(pod, namespace, wall_clock);
+        let suspension = self.store.suspension(wall_clock);
+        let requirement = self.store.requirement(pod, namespace, suspension);
         let depends_on_state = Cell::new(false);
         let decision = gate::decide(pod, &requirement, |matched| {
             depends_on_state.set(true);
@@ -85,7 +86,6 @@ impl Explainer {
         // The gate denies an invalid value whatever the state of the injectors.
         let is_denied = decision.verdict == Verdict::Deny;
         if self.knows_state || is_denied || !depends_on_state.get() {
-            let suspension = self.store.suspension(wall_clock);
             let suspension = suspension.filter(|_| requirement.is_waived());
             let suspended = suspension.map(|note| format!("enforcement is suspended ({note})"));
             return Explained {

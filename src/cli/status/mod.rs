@@ -2,6 +2,7 @@
 
 mod observe;
 mod observed;
+mod owners;
 mod report;
 
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::Serialize;
 
-use self::observed::{Leader, Pod, Refusal};
+use self::observed::{Leader, Owners, Pod, Refusal};
 use self::report::{Grade, Row};
 use super::install_namespace::InstallNamespace;
 use super::output::{self, Done, Exit, OutputArgs};
@@ -57,6 +58,7 @@ struct Answer<'o> {
     leader: Option<&'o Leader>,
     injectors: Option<&'o Vec<InjectorState>>,
     refusals: Option<&'o Vec<Refusal>>,
+    owners: Option<&'o Owners>,
 }
 
 pub(super) fn run(args: &StatusArgs) -> Done {
@@ -88,6 +90,7 @@ async fn status(args: &StatusArgs) -> Done {
         leader: seen.leader.as_ref().ok().and_then(Option::as_ref),
         injectors: seen.injectors.as_ref().ok(),
         refusals: seen.refusals.as_ref().ok(),
+        owners: seen.owners.as_ref().ok(),
     };
     args.output.print(&answer, || text(&server, &rows))?;
     Ok(if findings > 0 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use base64::Engine;
@@ -19,21 +20,27 @@ use meshgate_core::names::{CONFIGURATION, CONFIGURATION_LABEL, CONTROL, OWNER, P
 use meshgate_core::render::webhooks::names_pod_entry;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::certs::chain;
 use crate::cli::break_glass;
 use crate::cli::output;
-use crate::cli::states::{self, InjectorState};
+use crate::cli::states;
+use crate::cluster::store::Store;
 use crate::cluster::watch;
+use crate::cluster::workloads::Workloads;
 use crate::controllers::registration::observed::Object;
 use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, call, event, served};
 use crate::lifecycle::wall_clock;
 
 use super::observed::{Ends, Known, Leader, Observed, Pod, Refusal, Registration, Said};
+use super::owners::{self, when};
 
 /// Label that names the component of a Deployment or pod.
 const COMPONENT: &str = "app.kubernetes.io/component";
+/// How long the owners of pods of a large cluster may take, so that the rest is told in time.
+const LONGEST: Duration = Duration::from_secs(15);
 /// How far back `status` looks for refusals.
 const MINUTES: i64 = 10;
 
@@ -43,22 +50,34 @@ pub(super) async fn observe(
     namespace: &str,
     given: Option<Injectors>,
 ) -> Observed {
-    let (registration, pods, wanted, leader, serving, injectors, refusals, said) = tokio::join!(
+    let (registration, pods, wanted, leader, serving, cluster, failures, said) = tokio::join!(
         registration(client),
         pods(client, namespace),
         wanted(client, namespace),
         leader(client, namespace),
         serving(client, namespace),
-        injectors(client, namespace, given),
-        refusals(client),
+        cluster(client, namespace, given),
+        failures(client),
         said(client),
     );
+    let (injectors, owners) = match cluster {
+        Ok((store, owners)) => (Ok(states::of(&store)), owners.map(|owners| (store, owners))),
+        Err(why) => (Err(anyhow!("{why:#}")), Err(why)),
+    };
+    let now = wall_clock();
+    let (refusals, owners) = match failures {
+        Ok(events) => {
+            let owners = owners.map(|(store, view)| owners::of(&view, &store, &events, now));
+            (Ok(refusals(events, now)), owners)
+        }
+        Err(why) => (Err(anyhow!("{why:#}")), Err(why)),
+    };
     let breakable = match registration {
         Ok(_) => Registration::new(),
         Err(_) => breakable(client).await,
     };
     Observed {
-        now: wall_clock(),
+        now,
         trusted: trusted(&registration),
         registration,
         breakable,
@@ -68,6 +87,7 @@ pub(super) async fn observe(
         serving,
         injectors,
         refusals,
+        owners,
         said,
     }
 }
@@ -200,19 +220,32 @@ fn trusted(registration: &Known<Registration>) -> Known<Ends> {
     Ok(chain::ends(&pem)?)
 }
 
-async fn injectors(
+/// The state of the injectors, and the owners of pods, which a user may have no right to list.
+async fn cluster(
     client: &Client,
     namespace: &str,
     given: Option<Injectors>,
-) -> Known<Vec<InjectorState>> {
+) -> Known<(Store, Known<Workloads>)> {
     let injectors = match given {
         Some(given) => given,
         None => configured(client, namespace)
             .await
             .map_err(|why| anyhow!("{why:#}; give --config FILE"))?,
     };
-    let store = watch::snapshot(client, Arc::new(injectors)).await;
-    Ok(states::of(&store.map_err(anyhow::Error::msg)?))
+    let injectors = Arc::new(injectors.excluding(namespace));
+    let store = watch::snapshot(client, Arc::clone(&injectors)).await;
+    let mut store = store.map_err(anyhow::Error::msg)?;
+    let owners = async {
+        watch::namespaces(client, &mut store).await?;
+        watch::owners(client, &injectors, wall_clock()).await
+    };
+    let owners = match timeout(LONGEST, owners).await {
+        Ok(owners) => owners.map_err(anyhow::Error::msg),
+        Err(_) => Err(anyhow!(
+            "the API server did not list them within {LONGEST:?}"
+        )),
+    };
+    Ok((store, owners))
 }
 
 /// The configuration that the Deployment mounts.
@@ -233,11 +266,15 @@ async fn configured(client: &Client, namespace: &str) -> Known<Injectors> {
     Ok(Injectors::from_yaml(&name, text.as_bytes())?)
 }
 
-/// The refusals by meshgate that controllers have recorded.
-async fn refusals(client: &Client) -> Known<Vec<Refusal>> {
+/// What controllers have recorded of pods that they could not create.
+async fn failures(client: &Client) -> Known<Vec<Event>> {
     let params = ListParams::default().fields("reason=FailedCreate");
-    let events = list(Api::<Event>::all(client.clone()), params).await?;
-    let since = wall_clock().as_second() - MINUTES * 60;
+    list(Api::<Event>::all(client.clone()), params).await
+}
+
+/// Those of meshgate.
+fn refusals(events: Vec<Event>, now: Timestamp) -> Vec<Refusal> {
+    let since = now.as_second() - MINUTES * 60;
     let refusal = |event: Event| {
         let message = event.message.clone().unwrap_or_default();
         let last = when(&event)?;
@@ -252,15 +289,7 @@ async fn refusals(client: &Client) -> Known<Vec<Refusal>> {
             message,
         })
     };
-    Ok(events.into_iter().filter_map(refusal).collect())
-}
-
-fn when(event: &Event) -> Option<Timestamp> {
-    let last = event.last_timestamp.as_ref().map(|time| time.0);
-    let series = event.series.as_ref();
-    let of_series = series.and_then(|series| series.last_observed_time.as_ref());
-    let first = event.event_time.as_ref().map(|time| time.0);
-    last.or_else(|| of_series.map(|time| time.0)).or(first)
+    events.into_iter().filter_map(refusal).collect()
 }
 
 /// The latest of meshgate's own Events about the registration. `status` does without it where the

@@ -33,6 +33,8 @@ pub(super) struct Observed {
     pub(super) injectors: Known<Vec<InjectorState>>,
     /// Pods that meshgate has refused within the last minutes.
     pub(super) refusals: Known<Vec<Refusal>>,
+    /// Owners that lack pods because these are refused, and those that meshgate made try again.
+    pub(super) owners: Known<Owners>,
     /// meshgate's own latest Event about the registration.
     pub(super) said: Option<Said>,
 }
@@ -70,6 +72,24 @@ pub(super) struct Refusal {
     pub(super) count: i32,
     pub(super) last: Timestamp,
     pub(super) message: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Owners {
+    pub(super) blocked: Vec<Stuck>,
+    /// When meshgate last woke each owner that it has woken within the last hour.
+    pub(super) woken: Vec<Timestamp>,
+}
+
+/// An owner that lacks pods.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Stuck {
+    /// `Kind namespace/name`.
+    pub(super) owner: String,
+    pub(super) injector: String,
+    pub(super) since: Timestamp,
+    /// What its controller says.
+    pub(super) why: String,
 }
 
 #[derive(Debug, Clone)]

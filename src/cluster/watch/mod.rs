@@ -6,10 +6,12 @@ mod items;
 mod once;
 #[cfg(test)]
 mod tests;
+mod workloads;
 mod written;
 
 pub use self::feeds::run;
-pub use self::once::{fetch, snapshot};
+pub use self::once::{fetch, namespaces, snapshot};
+pub use self::workloads::{Following, Noted, owners};
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -57,6 +57,14 @@ pub async fn snapshot(client: &Client, injectors: Arc<Injectors>) -> Result<Stor
     Ok(store)
 }
 
+/// Reads the namespaces into such a view.
+///
+/// # Errors
+/// As those of [`snapshot`].
+pub async fn namespaces(client: &Client, store: &mut Store) -> Result<(), String> {
+    read(client, store, Kind::Namespace.into()).await
+}
+
 /// Reads the list of this into the view.
 async fn read(client: &Client, store: &mut Store, watched: Watched) -> Result<(), String> {
     let (kind, api) = (watched.kind, watched.api(client.clone()));

@@ -5,6 +5,8 @@
 //! The text is had as it is because an event of a watch has its `type` before its `object`.
 
 use std::borrow::Cow;
+use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -13,16 +15,44 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::cluster::object::{Kind, Object, ObjectId};
+use crate::cluster::workloads;
 use meshgate_core::injector::keys::Keys;
 
+/// A kind that is watched.
+pub(super) trait Named: Copy + Debug + Send + Sync + 'static {
+    fn as_str(self) -> &'static str;
+    fn api_version(self) -> &'static str;
+    fn plural(self) -> &'static str;
+}
+
+/// The kinds of the view and those of workloads have the same three words.
+macro_rules! named {
+    ($($kind:ty),+) => {
+        $(impl Named for $kind {
+            fn as_str(self) -> &'static str {
+                self.as_str()
+            }
+            fn api_version(self) -> &'static str {
+                self.api_version()
+            }
+            fn plural(self) -> &'static str {
+                self.plural()
+            }
+        })+
+    };
+}
+
+named!(Kind, workloads::Kind);
+
 #[derive(Debug, Clone)]
-pub(super) struct Written {
+pub(super) struct Written<K = Kind> {
     /// Name, namespace and version: what the watcher and the log need. Empty if they cannot be read.
     metadata: ObjectMeta,
     json: Box<RawValue>,
+    kind: PhantomData<K>,
 }
 
-impl<'de> Deserialize<'de> for Written {
+impl<'de, K> Deserialize<'de> for Written<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize, Default)]
         struct Head {
@@ -43,7 +73,17 @@ impl<'de> Deserialize<'de> for Written {
             resource_version: metadata.resource_version,
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, json })
+        Ok(Self {
+            metadata,
+            json,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<K> Written<K> {
+    pub(super) fn json(&self) -> &str {
+        self.json.get()
     }
 }
 
@@ -54,10 +94,6 @@ impl Written {
             namespace: self.metadata.namespace.clone().unwrap_or_default(),
             name: self.metadata.name.clone().unwrap_or_default(),
         }
-    }
-
-    pub(super) fn json(&self) -> &str {
-        self.json.get()
     }
 
     /// What is kept of it.
@@ -73,15 +109,15 @@ impl Written {
     }
 }
 
-impl Resource for Written {
-    type DynamicType = Kind;
+impl<K: Named> Resource for Written<K> {
+    type DynamicType = K;
     type Scope = DynamicResourceScope;
 
-    fn kind(kind: &Kind) -> Cow<'_, str> {
+    fn kind(kind: &K) -> Cow<'_, str> {
         kind.as_str().into()
     }
 
-    fn group(kind: &Kind) -> Cow<'_, str> {
+    fn group(kind: &K) -> Cow<'_, str> {
         let version = kind.api_version();
         version
             .split_once('/')
@@ -89,11 +125,11 @@ impl Resource for Written {
             .into()
     }
 
-    fn version(_: &Kind) -> Cow<'_, str> {
+    fn version(_: &K) -> Cow<'_, str> {
         "v1".into()
     }
 
-    fn plural(kind: &Kind) -> Cow<'_, str> {
+    fn plural(kind: &K) -> Cow<'_, str> {
         kind.plural().into()
     }
 

@@ -189,7 +189,8 @@ pub(super) fn added(wanted: &Entry, live: &Entry) -> Vec<String> {
 /// The same by what meshgate noted, for those who do not know what is wanted.
 pub(crate) fn foreign(live: &Object, entry: &Entry) -> Vec<String> {
     let conditions = entry.match_conditions.iter().flatten();
-    let others = conditions.filter(|one| one.name != CONDITION && !is_own_condition(&one.name));
+    let others =
+        conditions.filter(|one| one.name != CONDITION && !is_own_condition(&entry.name, &one.name));
     let mut added: Vec<String> = others.map(condition).collect();
     if let Some(own) = noted(live) {
         added.extend(added_terms(entry, &own, None));

@@ -24,7 +24,7 @@ mod status;
 mod tests;
 mod triggers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::kube_api::backoff::doubling;
-use crate::kube_api::kind::Kind;
+use crate::kube_api::kind::{Id, Kind};
 use crate::kube_api::{self, CallError};
 use crate::lifecycle::wall_clock;
 use meshgate_core::injector::profile::Mode;
@@ -78,6 +78,8 @@ struct Reconciler {
     unlabelled: watch::Receiver<usize>,
     trust: watch::Receiver<Option<Trust>>,
     limiter: WriteLimiter,
+    /// What the API server refused to write, and how it said so.
+    refused: BTreeMap<Id, String>,
     proofs: Proofs,
     reporter: Reporter,
     writers: Vec<String>,
@@ -99,6 +101,7 @@ impl Reconciler {
             reporter: Reporter::new(Arc::clone(&context)),
             context,
             limiter: WriteLimiter::default(),
+            refused: BTreeMap::new(),
             proofs: Proofs::default(),
             writers: Vec::new(),
             withdrawn: false,
@@ -193,6 +196,8 @@ impl Reconciler {
         if wrote {
             return Ok(None);
         }
+        let planned: BTreeSet<&Id> = look.plan.actions.iter().filter_map(Action::id).collect();
+        self.refused.retain(|id, _| planned.contains(id));
         let settles = self.quiet_since.map(|since| since + SETTLE);
         due.extend(settles.filter(|at| *at > Instant::now()));
         if look.observed.namespace == InstallNamespace::Active {
@@ -213,6 +218,7 @@ impl Reconciler {
             is_to_enforce: self.is_to_enforce(),
             labelled: *self.labelled.borrow(),
             unlabelled: *self.unlabelled.borrow(),
+            refused: &self.refused,
         };
         let status = facts.status();
         self.is_complete = status.is_complete;
@@ -244,6 +250,7 @@ impl Reconciler {
             namespace: self.note_namespace(state),
             namespace_uid,
             fleet,
+            refused: self.refused.keys().cloned().collect(),
             ..Observed::default()
         };
         let now = (self.context.form.certificates.clock)();
@@ -302,7 +309,7 @@ impl Reconciler {
             self.context.mirrored.send_replace(true);
         }
         let mut actions = plan.actions.iter();
-        let is_quiet = actions.all(|one| matches!(one, Action::Delete(_)));
+        let is_quiet = actions.all(|one| matches!(one, Action::Delete(_) | Action::Resume { .. }));
         let is_equal = observed.replicas() == Replicas::Equal;
         if is_quiet && self.is_complete && is_equal {
             self.quiet_since.get_or_insert_with(Instant::now);
@@ -364,8 +371,18 @@ impl Reconciler {
             }
             return Ok(Some(until));
         }
-        self.limiter.wrote(id, Instant::now());
-        calls::write(client, action, live).await?;
+        let written = calls::write(client, action, live).await;
+        let refusal = written.as_ref().err().filter(|one| one.is_refused());
+        let (refusal, now) = (refusal.map(ToString::to_string), Instant::now());
+        self.limiter.wrote(id, refusal.is_some(), now);
+        if let Some(refusal) = refusal {
+            // The rest of the plan does not wait for it.
+            tracing::error!(object = %id, "the API server refuses a write: {refusal}");
+            self.refused.insert(id.clone(), refusal);
+            return Ok(Some(now));
+        }
+        written?;
+        self.refused.remove(id);
         if matches!(action, Action::Resume { .. }) {
             self.reporter.resumed(id, live).await;
         }

@@ -214,6 +214,8 @@ pub(super) struct Observed {
     pub(super) fleet: Option<Fleet>,
     /// The `caBundle`s in the cluster whose CAs the wanted bundle holds too, expired ones excepted.
     pub(super) covered: BTreeSet<String>,
+    /// What the API server refused to write the last time.
+    pub(super) refused: BTreeSet<Id>,
 }
 
 impl Observed {

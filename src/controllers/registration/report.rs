@@ -42,6 +42,7 @@ impl Reporter {
         let metrics = &self.context.metrics.registration;
         metrics.armed.set(status.enforces.into());
         metrics.narrowed.set(gauge_of(status.narrowed.len()));
+        metrics.refused.set(gauge_of(status.refused));
         if let Some(line) = &status.line {
             self.tell(line);
             self.line = Some(line.clone());

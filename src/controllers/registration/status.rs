@@ -1,9 +1,11 @@
 //! How the registration is, computed once per look: the log, `/readyz`, metrics and Events report it.
 //! Pure: the clock is passed in.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::kube_api::event::{AS_WANTED, Event, NOT_AS_WANTED};
+use crate::kube_api::kind::Id;
 use meshgate_core::list::listed;
 use meshgate_core::render::{Client, Enforcement, MIRROR, Settings};
 
@@ -25,6 +27,8 @@ pub(super) struct Status {
     pub(super) suspended: usize,
     /// What is asked about fewer pods than wanted.
     pub(super) narrowed: Vec<String>,
+    /// How many objects the API server refused to write.
+    pub(super) refused: usize,
     pub(super) hold: Hold,
 }
 
@@ -61,6 +65,8 @@ pub(super) struct Facts<'f> {
     /// Existing namespaces have their labels, and so many could not be labelled.
     pub(super) labelled: bool,
     pub(super) unlabelled: usize,
+    /// What the API server refused to write, and how it said so.
+    pub(super) refused: &'f BTreeMap<Id, String>,
 }
 
 impl Facts<'_> {
@@ -93,6 +99,7 @@ impl Facts<'_> {
             enforces: (is_complete || by_webhooks) && self.is_to_enforce && !is_off,
             suspended,
             narrowed: narrowed.into_iter().map(|(_, text)| text).collect(),
+            refused: self.refused.len(),
             hold: self.look.plan.hold,
         };
         status.line = self.line(armed, all, &status);
@@ -133,6 +140,13 @@ impl Facts<'_> {
         if self.unlabelled > 0 {
             let count = self.unlabelled;
             parts.push(format!("{count} namespaces without their label"));
+        }
+        if !self.refused.is_empty() {
+            let refused = listed(self.refused.values());
+            parts.push(format!(
+                "the API server refuses writes: do them, or change the ClusterRole meshgate-control or the policy that \
+                 refuses them: {refused}"
+            ));
         }
         if parts.len() > 1 && grade == Grade::Fine {
             grade = Grade::Wrong;

@@ -10,12 +10,15 @@ use meshgate::cluster::namespace_lookup::Fetch;
 use meshgate::cluster::object::{Kind, Object};
 use meshgate::cluster::slim;
 use meshgate::metrics::Hook;
+use meshgate_core::names::BREAK_GLASS;
+use meshgate_core::render::{self, Client as Registered, Settings};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::hooks::answer::Verdict;
-use crate::hooks::{self, HOOKS, Hooks, path};
-use crate::support::eventually;
+use crate::hooks::{self, HOOKS, Hooks, objects, path};
+use crate::support::{eventually, in_hours};
 
 /// A namespace that requires nothing.
 fn plain(name: &str) -> slim::Namespace {
@@ -178,4 +181,117 @@ async fn a_namespace_that_may_be_old_is_read_live_and_else_taken_as_it_was() {
     says("Namespace shop requires linkerd", before + 2).await;
     freshness.caught_up(Kind::Namespace, now);
     says("Namespace shop requires linkerd", before + 2).await;
+}
+
+/// Namespace `shop` requires Linkerd, which is not there. The view knows it, and no look-up is answered.
+async fn requiring() -> Hooks {
+    let hooks = Hooks::start(hooks::unreachable()).await;
+    let enabled = json!({"linkerd.io/inject": "enabled"});
+    hooks.hold(vec![objects::namespace("shop", &json!({}), &enabled)]);
+    let freshness = &hooks.cluster.freshness;
+    for kind in [Kind::Namespace, Kind::Webhooks] {
+        freshness.follow(kind);
+        freshness.listed(kind);
+        freshness.caught_up(kind, std::time::Instant::now());
+    }
+    hooks
+}
+
+/// Whether gate and check admit a pod in `shop`, and why (not), asked by this entry.
+async fn answers(hooks: &Hooks, entry: &str) -> Vec<(bool, String)> {
+    let mut client = hooks.client().await;
+    let review = hooks::review("u", "shop", hooks::plain_pod("shop-")).to_string();
+    let mut answers = Vec::new();
+    for hook in HOOKS {
+        let path = format!("{}{entry}", path(hook));
+        let answer = client.post(&path, "application/json", review.clone()).await;
+        let answer: Value = serde_json::from_str(answer.text()).unwrap();
+        let response = &answer["response"];
+        let reason = response["auditAnnotations"]["reason"].as_str().unwrap();
+        answers.push((response["allowed"] == true, reason.to_owned()));
+    }
+    answers
+}
+
+fn refused(reasons: [&str; 2]) -> Vec<(bool, String)> {
+    reasons.map(|reason| (false, reason.to_owned())).to_vec()
+}
+
+/// An entry of another Configuration tells nothing of the namespace that the API server knows.
+#[tokio::test]
+async fn an_old_namespace_does_not_count_for_an_entry_of_another_configuration() {
+    let hooks = requiring().await;
+    let missing = refused(["injector_not_ready", "sidecar_missing"]);
+    assert_eq!(answers(&hooks, "").await, missing);
+    let unknown = answers(&hooks, "/other.gate.meshgate.io").await;
+    assert_eq!(unknown, refused(["namespace_unknown", "namespace_unknown"]));
+}
+
+/// Our configuration with a note, and these conditions on each entry of the gate.
+fn noted(conditions: &Value) -> (Object, Vec<String>) {
+    let end = in_hours(1);
+    let client = Registered::Url("https://127.0.0.1:8443".to_owned());
+    let settings = Settings::new(client, "meshgate-system");
+    let rendered = render::webhooks::objects(&hooks::presets(), &settings).objects;
+    let mut gate = rendered[0].clone();
+    gate["metadata"]["annotations"][BREAK_GLASS] = json!(format!("jane: x; until={end}"));
+    let mut paths = Vec::new();
+    for entry in gate["webhooks"].as_array_mut().unwrap() {
+        entry["matchConditions"] = conditions.clone();
+        let name = entry["name"].as_str().unwrap();
+        paths.push(format!("/{name}"));
+    }
+    (objects::object(&gate), paths)
+}
+
+/// An administrator may have taken the note off since.
+#[tokio::test]
+async fn a_note_counts_only_while_its_watch_is_current() {
+    let hooks = requiring().await;
+    let (object, _) = noted(&json!([]));
+    hooks.cluster.update(|store| store.apply(object));
+    let admits = async || {
+        answers(&hooks, "")
+            .await
+            .iter()
+            .all(|(allowed, _)| *allowed)
+    };
+    let refuses = async || {
+        answers(&hooks, "")
+            .await
+            .iter()
+            .all(|(allowed, _)| !*allowed)
+    };
+    assert!(admits().await);
+    hooks.cluster.freshness.behind(Kind::Webhooks);
+    assert!(refuses().await);
+    let now = std::time::Instant::now();
+    hooks.cluster.freshness.caught_up(Kind::Webhooks, now);
+    assert!(admits().await);
+}
+
+/// An API server that asks by an entry that is suspended here knows that it is not.
+#[tokio::test]
+async fn a_note_does_not_count_for_an_entry_that_it_suspends_as_a_whole() {
+    let hooks = requiring().await;
+    let mut admitted = Vec::new();
+    for conditions in [
+        json!([]),
+        json!([{"name": "break-glass", "expression": "false"}]),
+    ] {
+        let (object, paths) = noted(&conditions);
+        hooks.cluster.update(|store| store.apply(object));
+        let mut count = 0;
+        for path in &paths {
+            let check = path.replacen("gate", "check", 1);
+            let asked = [answers(&hooks, path).await, answers(&hooks, &check).await];
+            // Each hook by its own entry.
+            count += [&asked[0][0], &asked[1][1]]
+                .iter()
+                .filter(|(allowed, _)| *allowed)
+                .count();
+        }
+        admitted.push(count);
+    }
+    assert_eq!(admitted, [2, 0]);
 }

@@ -34,10 +34,8 @@ fn of_input(input: &str, more: &[&str]) -> (Option<i32>, Value, String) {
 fn rows(answer: &Value) -> Vec<String> {
     let row = |row: &Value| {
         let word = |key: &str| row[key].as_str().unwrap().to_owned();
-        let owner = row["owner"].as_object().map(|owner| {
-            let word = |key: &str| owner[key].as_str().unwrap();
-            format!("{}/{}", word("kind"), word("name"))
-        });
+        let [kind, name] = ["kind", "name"].map(|key| row["owner"][key].as_str());
+        let owner = kind.zip(name).map(|(kind, name)| format!("{kind}/{name}"));
         let owner = owner.unwrap_or_else(|| "-".to_owned());
         let words = ["injector", "state", "reason"].map(word).join(" ");
         format!("{}/{} {owner} {words}", word("namespace"), word("name"))

@@ -43,6 +43,23 @@ fn every_place_for_a_new_thing_is_there() {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
+/// A filter that fits no module would leave its tests out, and no line would say so.
+#[test]
+fn what_make_compat_runs_is_there() {
+    let makefile = page("Makefile");
+    let (_, list) = makefile.split_once("\nCOMPAT = ").unwrap();
+    let (list, _) = list.split_once("\n\n").unwrap();
+    let modules = list.split_whitespace().filter(|word| *word != "\\");
+    let is_missing = |module: &&str| {
+        let path = module.trim_end_matches("::").replace("::", "/");
+        let of = |end| root().join("tests/it").join(format!("{path}{end}"));
+        !of(".rs").exists() && !of("/mod.rs").exists()
+    };
+    let (missing, there): (Vec<&str>, Vec<&str>) = modules.partition(is_missing);
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(there.len() > 5, "{there:?}");
+}
+
 /// Each of the folders in the table of layers too.
 #[test]
 fn every_folder_that_is_explained_is_there() {

@@ -185,6 +185,12 @@ fn every_alert_is_explained_with_its_severity() {
 /// `where group resource name verb`, one for each.
 type Rights = BTreeSet<String>;
 
+/// Whether a role of this name is the account's.
+fn is_of(role: &str, account: &str) -> bool {
+    let rest = role.strip_prefix(account);
+    rest.is_some_and(|rest| ["", "-events", "-wake"].contains(&rest))
+}
+
 /// What the roles in `install.yaml` give to an account.
 fn granted(account: &str) -> Rights {
     let objects = manifests::installed();
@@ -194,7 +200,7 @@ fn granted(account: &str) -> Rights {
         let is_role = ["Role", "ClusterRole"]
             .iter()
             .any(|kind| object["kind"] == *kind);
-        if !is_role || name.trim_end_matches("-events") != account {
+        if !is_role || !is_of(name, account) {
             continue;
         }
         let place = match object["metadata"]["namespace"].as_str() {

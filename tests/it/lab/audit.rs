@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::fidelity::number;
 use super::harness::{Lab, Options, Outcome, PATIENCE, User, within};
 use super::registration::{CONFIG, INJECT, arming, lab, pod};
 use crate::lab::view_memory::fill;
@@ -110,6 +111,8 @@ async fn pods_from_before_meshgate() {
         .unwrap();
     let certs = lab.folder_of("certs");
     let meshgate = arming::Unreached::start(&lab, CONFIG, &certs, false).await;
+    let unarmed = audit(&lab, User::Admin, &["-n", &orders]).await;
+    assert_eq!(words(&unarmed), expected());
     let way = meshgate.way().await;
     lab.is_closed().await;
     let armed = audit(&lab, User::Admin, &["-A"]).await;
@@ -265,8 +268,7 @@ fn set(number: u64) -> Value {
 #[tokio::test]
 #[ignore = "a benchmark: make bench-audit"]
 async fn how_long_an_audit_takes() {
-    let count: u64 =
-        std::env::var_os(COUNT).map_or(10_000, |text| text.to_str().unwrap().parse().unwrap());
+    let count: u64 = number(COUNT).unwrap_or(10_000);
     let only = vec!["etcd", "kube-apiserver"];
     let lab = Lab::own(Options {
         only,

@@ -26,3 +26,4 @@ mod switching;
 mod uninstall;
 mod view;
 mod view_memory;
+mod wake;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::harness::{Lab, Options, PATIENCE, User, within};
 use crate::support::client::Client;
 use crate::support::figures;
-use crate::support::process::{Process, Start, authority};
+use crate::support::process::{Process, Start, authority, get};
 
 const NAMESPACES: u64 = 5_000;
 const SLICES: u64 = 500;
@@ -26,7 +26,7 @@ fn slices_in(namespace: &str) -> String {
 }
 
 /// As a platform team makes them: labels and annotations that meshgate does not read.
-fn namespace(number: u64) -> Value {
+pub(super) fn namespace(number: u64) -> Value {
     let labels = json!({
         "team": format!("team-{}", number % 50), "env": "prod", "cost-centre": "4711",
         "pod-security.kubernetes.io/enforce": "baseline", "istio.io/rev": "stable",
@@ -101,11 +101,11 @@ pub(super) async fn fill(lab: &Lab, path: &str, objects: impl Iterator<Item = Va
     all.into_iter().for_each(|created| drop(created.unwrap()));
 }
 
-fn mebibytes(kibibytes: u64) -> f64 {
+pub(super) fn mebibytes(kibibytes: u64) -> f64 {
     f64::from(u32::try_from(kibibytes).unwrap()) / 1024.0
 }
 
-async fn lab() -> Lab {
+pub(super) async fn lab() -> Lab {
     let only = vec!["etcd", "kube-apiserver"];
     Lab::own(Options {
         only,
@@ -114,12 +114,21 @@ async fn lab() -> Lab {
     .await
 }
 
-async fn start(lab: &Lab) -> Process {
+/// The program beside what there is, once it is ready; and how long that took.
+async fn timed(lab: &Lab) -> (Process, Duration) {
     let start = Start {
         kubeconfig: Some(lab.kubeconfig(User::Admin)),
         ..Start::default()
     };
-    start.run(&authority()).await
+    let begin = Instant::now();
+    let process = start.launch(&authority()).await;
+    let is_ready = async || process.is_ready().then_some(());
+    within(PATIENCE, "ready", is_ready).await;
+    (process, begin.elapsed())
+}
+
+async fn start(lab: &Lab) -> Process {
+    timed(lab).await.0
 }
 
 fn say(what: &str, process: &Process) {
@@ -130,11 +139,26 @@ fn say(what: &str, process: &Process) {
     ));
 }
 
+/// A pod's review in this namespace.
+fn review_in(namespace: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
+    let mut review: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    review["request"]["namespace"] = json!(namespace);
+    review.to_string()
+}
+
+fn spread(what: &str, took: &mut [Duration]) {
+    took.sort_unstable();
+    let (p99, most) = (took[took.len() * 99 / 100], took[took.len() - 1]);
+    let (median, count) = (took[took.len() / 2], took.len());
+    figures(&format!(
+        "{what}: {count} answers, median {median:.1?}, p99 {p99:.1?}, most {most:.1?}"
+    ));
+}
+
 /// Starts the program beside what there is, and says when it was ready and what it takes.
 async fn started(lab: &Lab, what: &str) -> Process {
-    let begin = Instant::now();
-    let process = start(lab).await;
-    let took = begin.elapsed();
+    let (process, took) = timed(lab).await;
     say(&format!("{what} (ready after {took:.1?})"), &process);
     assert!(took < Duration::from_secs(30), "{took:?}");
     process
@@ -197,6 +221,28 @@ async fn what_no_rule_reads_costs_nothing() {
     say("2.3 million addresses of a tenant came", &process);
     drop(process);
     let process = started(&lab, "2.3 million addresses of a tenant").await;
+    let mut took = [Vec::new(), Vec::new()];
+    let mut client = Client::connect(process.gate, &process.ca_pem).await;
+    let review = review_in(&tenant);
+    for round in 0..20 {
+        let change = slice("hostile", round, 900 - round, 100);
+        let path = format!("{slices}/hostile-{round}");
+        let changed = lab.merge(&path, &change);
+        let asked = async {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(500) {
+                let asked = Instant::now();
+                client.try_post("/mutate/pods", &review).await.unwrap();
+                took[0].push(asked.elapsed());
+                let asked = Instant::now();
+                assert!(get(process.probes, "/livez").ends_with("ok"));
+                took[1].push(asked.elapsed());
+            }
+        };
+        tokio::join!(changed, asked).0.unwrap();
+    }
+    spread("calls while a tenant changes large slices", &mut took[0]);
+    spread("probes while a tenant changes large slices", &mut took[1]);
     let services = format!("/api/v1/namespaces/{tenant}/services");
     fill(&lab, &services, (0..50_000).map(service)).await;
     say("50,000 Services came", &process);
@@ -238,10 +284,7 @@ async fn no_answer_waits_for_a_large_injector() {
         .namespace("meshed", &[], &[("linkerd.io/inject", "enabled")])
         .await;
     let process = started(&lab, "300,000 endpoints of an injector").await;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/reviews/orders-pod.json");
-    let mut review: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    review["request"]["namespace"] = json!(meshed);
-    let review = review.to_string();
+    let review = review_in(&meshed);
     let mut client = Client::connect(process.gate, &process.ca_pem).await;
     let mut took = [Vec::new(), Vec::new()];
     for round in 0..40_usize {
@@ -260,12 +303,7 @@ async fn no_answer_waits_for_a_large_injector() {
             took[round % 2].push(asked.elapsed());
         }
     }
-    for (what, mut took) in ["nothing changes", "a Node changes"].into_iter().zip(took) {
-        took.sort_unstable();
-        let (p99, most) = (took[took.len() * 99 / 100], took[took.len() - 1]);
-        let (median, count) = (took[took.len() / 2], took.len());
-        figures(&format!(
-            "{what}: {count} answers, median {median:.1?}, p99 {p99:.1?}, most {most:.1?}"
-        ));
-    }
+    let [quiet, changing] = &mut took;
+    spread("nothing changes", quiet);
+    spread("a Node changes", changing);
 }

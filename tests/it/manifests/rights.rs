@@ -1,8 +1,11 @@
 //! What the roles say, without a cluster. That each rule is used, and that no other is needed, is
 //! held by `lab::rights`.
 
+use std::collections::BTreeSet;
+
 use meshgate_core::injector::{Injectors, PRESETS};
 use meshgate_core::render::mirror::is_needed;
+use meshgate_core::render::{Client, MirrorForm, Settings, registration};
 use serde_json::Value;
 
 use super::{installed, name, of_kind, text};
@@ -106,9 +109,17 @@ fn the_chart_knows_which_presets_are_mirrored() {
 fn the_fence_is_out_of_reach_of_those_whom_it_limits() {
     let objects = installed();
     let fences = of_kind(&objects, "ValidatingAdmissionPolicy");
-    let [fence] = fences[..] else {
-        panic!("{fences:?}")
-    };
+    let names: Vec<_> = fences
+        .iter()
+        .map(|fence| &fence["metadata"]["name"])
+        .collect();
+    assert_eq!(names, ["meshgate-control", "meshgate-control-wake"]);
+    for fence in fences {
+        is_out_of_reach(&objects, fence);
+    }
+}
+
+fn is_out_of_reach(objects: &[Value], fence: &Value) {
     let conditions = fence["spec"]["matchConditions"].as_array().unwrap();
     assert_eq!(conditions.len(), 1);
     let account =
@@ -116,7 +127,7 @@ fn the_fence_is_out_of_reach_of_those_whom_it_limits() {
     assert_eq!(conditions[0]["expression"], account);
     assert_eq!(fence["spec"]["failurePolicy"], "Fail");
     let own = fence["metadata"]["name"].as_str().unwrap();
-    for role in [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat() {
+    for role in [of_kind(objects, "ClusterRole"), of_kind(objects, "Role")].concat() {
         for rule in
             rules(role).filter(|rule| texts(rule, "resources").join(" ").contains("validating"))
         {
@@ -130,6 +141,68 @@ fn the_fence_is_out_of_reach_of_those_whom_it_limits() {
             );
         }
     }
+}
+
+fn variable<'p>(policy: &'p Value, name: &str) -> &'p str {
+    let mut all = policy["spec"]["variables"].as_array().unwrap().iter();
+    let found = all.find(|one| one["name"] == name);
+    found.unwrap()["expression"].as_str().unwrap()
+}
+
+/// The fence stands in for the guard, which the account can delete. Both know all rules that meshgate renders.
+#[test]
+fn the_fence_holds_webhooks_to_what_the_guard_does() {
+    let objects = installed();
+    let fence = of_kind(&objects, "ValidatingAdmissionPolicy")[0];
+    let names = PRESETS.iter().map(|(name, _)| *name);
+    let all: String = names.map(|name| format!("- preset: {name}\n")).collect();
+    let own = "- {name: own, service: {namespace: own, name: own}, webhook: own.example, rules: [{when: \
+               [{podLabel: own, in: [a]}], then: required}], injected: [{sidecar: own, images: [own/]}]}\n";
+    let config =
+        format!("apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n{all}{own}");
+    let injectors = Injectors::from_yaml("test", config.as_bytes()).unwrap();
+    let client = Client::Service {
+        namespace: "meshgate-system".to_owned(),
+        name: "meshgate".to_owned(),
+        port: 443,
+    };
+    let mut settings = Settings::new(client, "meshgate-system");
+    settings.mirror = MirrorForm::Webhook;
+    let rendered = registration(&injectors, &settings).objects;
+    let guard = of_kind(&rendered, "ValidatingAdmissionPolicy")[0];
+    let expression = variable(guard, "callsUs");
+    assert_eq!(variable(fence, "callsUs"), expression);
+    let webhooks = rendered.iter().flat_map(|one| one["webhooks"].as_array());
+    let mut all = BTreeSet::new();
+    for rule in webhooks.flatten().map(|one| &one["rules"][0]) {
+        let quoted = |field| format!("'{}'", texts(rule, field).join("', '"));
+        let known = format!(
+            "'operations': dyn([{}]), 'resources': dyn([{}])",
+            quoted("operations"),
+            quoted("resources")
+        );
+        assert!(expression.contains(&known), "{known}");
+        all.insert(known);
+    }
+    assert_eq!(
+        expression.matches("'operations'").count(),
+        all.len(),
+        "{all:?}"
+    );
+}
+
+/// The chart grants the names of all presets' checks: an earlier Configuration may have had any of them.
+#[test]
+fn the_chart_knows_all_presets() {
+    let names = PRESETS.iter().map(|(name, _)| format!("\"{name}\""));
+    let expected = format!(
+        "$injectors := list {} }}",
+        names.collect::<Vec<_>>().join(" ")
+    );
+    assert!(
+        text("chart/templates/_injectors.tpl").contains(&expected),
+        "{expected}"
+    );
 }
 
 /// The owner grants nothing.

@@ -110,6 +110,10 @@ impl Process {
             .sum()
     }
 
+    pub(crate) fn is_ready(&self) -> bool {
+        get(self.probes, "/readyz").ends_with("ok")
+    }
+
     pub(crate) fn terminate(&self) {
         self.signal("-TERM");
     }
@@ -134,6 +138,13 @@ impl Process {
 
 impl Start<'_> {
     pub(crate) async fn run(&self, authority: &Authority) -> Process {
+        let process = self.launch(authority).await;
+        eventually("ready", async || process.is_ready()).await;
+        process
+    }
+
+    /// The process as soon as it listens.
+    pub(crate) async fn launch(&self, authority: &Authority) -> Process {
         let folder = TempDir::new().unwrap();
         let certs = folder.path().join("certs");
         fs::create_dir(&certs).unwrap();
@@ -186,8 +197,6 @@ impl Start<'_> {
         })
         .await;
         (process.gate, process.probes) = found.unwrap();
-        let is_ready = async || get(process.probes, "/readyz").ends_with("ok");
-        eventually("ready", is_ready).await;
         process
     }
 }

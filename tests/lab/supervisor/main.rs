@@ -25,7 +25,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use self::control_plane::ControlPlane;
-use self::control_plane::components::API_SERVER;
+use self::control_plane::components::{API_SERVER, SCHEDULER};
 pub(crate) use self::folder::Folder;
 use self::stop::{Event, Stop};
 
@@ -65,7 +65,7 @@ struct Options {
     /// One more flag for the API server, as in `--api-server-flag=--v=4`; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     api_server_flag: Vec<String>,
-    /// An older API server, as in `1.30`; `make lab PROGRAMS=compat` builds them
+    /// An older API server with its scheduler, as in `1.30`; `make lab PROGRAMS=compat` builds them
     #[arg(long, env = "MESHGATE_LAB_KUBERNETES", value_name = "VERSION")]
     kubernetes: Option<String>,
     /// How many Nodes kwok plays [default: 2, or none with --network]
@@ -92,11 +92,14 @@ impl Options {
         self.nodes.unwrap_or(if self.network { 0 } else { 2 })
     }
 
-    /// Where a component's program is.
+    /// Where a component's program is. The newest scheduler waits for APIs that older servers do not serve,
+    /// and schedules nothing meanwhile; the newest of the other components do without.
     fn program(&self, component: &str) -> PathBuf {
         let bin = self.lab.join("bin");
         match &self.kubernetes {
-            Some(version) if component == API_SERVER => bin.join(format!("{component}-{version}")),
+            Some(version) if matches!(component, API_SERVER | SCHEDULER) => {
+                bin.join(format!("{component}-{version}"))
+            }
             _ => bin.join(component),
         }
     }

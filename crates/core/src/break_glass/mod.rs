@@ -29,6 +29,9 @@ pub const CONFIGURATIONS: [&str; 2] = [CONFIGURATION, MIRROR];
 /// The configuration on which replicas read the note.
 pub const SEEN_ON: &str = CONFIGURATION;
 
+/// What the condition of an entry says that asks about no pod.
+pub const OFF: &str = "false";
+
 /// The note on an object, if it suspends enforcement.
 pub fn of(object: &Value) -> Option<Note> {
     Note::parse(object::annotation(object, ANNOTATION)?)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::names::{ALTERNATIVE, ASKED_FOR, POLICIES};
 
 use super::object::{self, annotation, our_name};
-use super::{ANNOTATION, Note};
+use super::{ANNOTATION, Note, OFF};
 
 /// Annotation of a binding with what it did before.
 pub(super) const BEFORE: &str = "meshgate.io/break-glass-before";
@@ -42,7 +42,7 @@ pub fn configuration(object: &Value, note: &Note) -> Suspended {
                 suspended.others.push(name);
             }
             Left::Nothing => {
-                object::restrict(entry, "false");
+                object::restrict(entry, OFF);
                 suspended.off.push(name);
             }
         }

@@ -68,7 +68,8 @@ impl Injectors {
             profiles.push(profile);
         }
         let excluded = excluded.unwrap_or_default();
-        Ok(Self::new(profiles, resolver.keys, excluded))
+        let wakes = spec.wake.is_none_or(|wake| wake.enabled.0);
+        Ok(Self::new(profiles, resolver.keys, excluded, wakes))
     }
 
     /// All presets, as they are: what counts where there is no configuration.

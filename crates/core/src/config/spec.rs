@@ -46,6 +46,16 @@ pub struct ConfigurationSpec {
     /// and meshgate's own.
     #[schemars(length(min = 1))]
     pub excluded_namespaces: Option<List<String>>,
+    /// What becomes of controllers that gave up for a while because their pods were refused.
+    pub wake: Option<WakeSpec>,
+}
+
+/// Whether meshgate makes controllers try again once the injectors of their pods are usable.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WakeSpec {
+    /// True unless it is said.
+    pub enabled: Plain<bool>,
 }
 
 /// A preset with what differs here, or a whole profile of an injector of your own.

@@ -51,6 +51,18 @@ pub fn decide<'a>(
     found.decision(verdict, reason, Edit::admitted_for(admitted))
 }
 
+/// The injectors whose readiness the gate asks for before it lets such a pod pass: those in mode `enforce` that are
+/// required, and whose sidecar is not in it yet.
+pub fn awaited<'r, 'a>(
+    pod: &'r PodView<'_>,
+    requirement: &'r Requirement<'a>,
+) -> impl Iterator<Item = &'r RuleMatch<'a>> {
+    requirement.valid().filter(move |matched| {
+        let lacks = || injected::flaw(&matched.injector.profile, pod, &matched.values).is_some();
+        matched.mode() == Mode::Enforce && lacks()
+    })
+}
+
 /// Notes why the injector cannot be tried now, if it cannot.
 fn blocks<'a>(
     found: &mut Findings<'_, 'a>,

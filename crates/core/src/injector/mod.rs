@@ -112,15 +112,22 @@ pub struct Injectors {
     list: Vec<Injector>,
     keys: Keys,
     excluded: Vec<String>,
+    wakes: bool,
 }
 
 impl Injectors {
-    pub(crate) fn new(profiles: Vec<Profile>, keys: Keys, excluded: Vec<String>) -> Self {
+    pub(crate) fn new(
+        profiles: Vec<Profile>,
+        keys: Keys,
+        excluded: Vec<String>,
+        wakes: bool,
+    ) -> Self {
         let profiles = profiles.into_iter();
         Self {
             list: profiles.map(|one| Injector::new(one, &keys)).collect(),
             keys,
             excluded,
+            wakes,
         }
     }
 
@@ -169,6 +176,11 @@ impl Injectors {
     /// Whether meshgate never looks at pods of the namespace.
     pub fn excludes(&self, namespace: &str) -> bool {
         ALWAYS_EXCLUDED.contains(&namespace) || self.excluded.iter().any(|name| name == namespace)
+    }
+
+    /// Whether meshgate makes controllers try again once the injectors of their pods are usable.
+    pub fn wakes(&self) -> bool {
+        self.wakes
     }
 
     /// The namespaces that are excluded besides [`ALWAYS_EXCLUDED`].

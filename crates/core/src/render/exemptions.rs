@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::names::REQUIRED;
+use crate::names::{MIRROR, REQUIRED};
+
+use super::mirror;
 
 /// Name and expression. Every user can write the annotation of a mirror pod, so that exemption is bound to
 /// the user (case 35).
@@ -35,7 +37,16 @@ pub(super) fn expressions() -> impl Iterator<Item = &'static str> {
     EXEMPTIONS.into_iter().map(|(_, expression)| expression)
 }
 
-/// Whether entries for pods have a condition of this name.
-pub fn is_own_condition(name: &str) -> bool {
-    name == REQUIRED || EXEMPTIONS.iter().any(|(own, _)| *own == name)
+/// The names of conditions that entries for pods have.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let exemptions = EXEMPTIONS.into_iter().map(|(name, _)| name);
+    exemptions.chain([REQUIRED])
+}
+
+/// Whether meshgate gives an entry of this name a condition of that one.
+pub fn is_own_condition(entry: &str, name: &str) -> bool {
+    if entry == MIRROR {
+        return mirror::CONDITIONS.contains(&name);
+    }
+    names().any(|own| own == name)
 }

@@ -4,8 +4,6 @@
 //! renders. The API server admits changes of policies and bindings without asking any policy: RBAC is the
 //! wall.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use crate::break_glass::note::{self, CEL_NOTE, CEL_TAIL, CEL_TIME};
@@ -13,7 +11,7 @@ use crate::break_glass::{CONDITION, CONFIGURATIONS};
 use crate::condition::cel;
 use crate::names::{BREAK_GLASS, GUARD};
 
-use super::{Client, Settings, mirror, object};
+use super::{Client, Settings, exemptions, mirror, object};
 
 /// The account that removes the registration when its owner is deleted.
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
@@ -21,9 +19,8 @@ const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-colle
 /// How all paths of meshgate begin.
 const PATHS: [&str; 2] = ["/mutate/", "/validate/"];
 
-/// The policy and its binding. Only rules that these webhook configurations have are admitted, and
-/// those of the mirror.
-pub(super) fn objects(configurations: &[Value], settings: &Settings) -> [Value; 2] {
+/// The policy and its binding.
+pub(super) fn objects(settings: &Settings) -> [Value; 2] {
     let resources = [
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
@@ -47,7 +44,7 @@ pub(super) fn objects(configurations: &[Value], settings: &Settings) -> [Value; 
     let spec = json!({
         "matchConstraints": object::constraints(json!({}), rules),
         "matchConditions": conditions(),
-        "variables": variables(settings, configurations),
+        "variables": variables(settings),
         "validations": [
             validation("variables.callsUs", calls_us()),
             validation("variables.isNoted", is_noted()),
@@ -77,7 +74,7 @@ fn conditions() -> Value {
     ])
 }
 
-fn variables(settings: &Settings, configurations: &[Value]) -> Value {
+fn variables(settings: &Settings) -> Value {
     let key = cel::text(BREAK_GLASS);
     let annotation = |of: &str| {
         format!("{of} == null ? '' : string({of}.metadata.?annotations[?{key}].orValue(''))")
@@ -105,7 +102,7 @@ fn variables(settings: &Settings, configurations: &[Value]) -> Value {
                 cel::text(&format!("f:{BREAK_GLASS}"))
             ),
         ),
-        ("callsUs", calls_us_expression(settings, configurations)),
+        ("callsUs", calls_us_expression(&settings.client)),
         ("isNoted", is_noted_expression()),
         (
             "isAsStrict",
@@ -114,7 +111,7 @@ fn variables(settings: &Settings, configurations: &[Value]) -> Value {
                  (request.operation == 'DELETE' ? variables.before.matches({note}) :\n\
                  object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences &&\n\
                  (variables.new == variables.old || {}))",
-                keeps_all_but_conditions(),
+                keeps_all_but_suspension(),
                 note = cel::text(CEL_NOTE),
             ),
         ),
@@ -123,17 +120,16 @@ fn variables(settings: &Settings, configurations: &[Value]) -> Value {
     all.map(variable).into_iter().collect()
 }
 
-/// Each webhook calls meshgate, by one of its rules; or an address and rules that it had before.
-fn calls_us_expression(settings: &Settings, configurations: &[Value]) -> String {
-    let mut rules = BTreeSet::from([literal(&mirror::rules())]);
-    let webhooks = configurations.iter().map(|one| one["webhooks"].as_array());
-    rules.extend(
-        webhooks
-            .flatten()
-            .flatten()
-            .map(|one| literal(&one["rules"])),
-    );
-    let rules = rules.into_iter().collect::<Vec<_>>().join(",\n");
+/// Each webhook calls meshgate, by rules that meshgate renders; or an address and rules that it had before. The
+/// fence of the chart has the same expression, so it depends on no configuration.
+fn calls_us_expression(client: &Client) -> String {
+    let rules = [
+        mirror::rules(),
+        object::creates("configmaps"),
+        object::creates("pods"),
+        object::updates("pods"),
+    ];
+    let rules = rules.map(|one| literal(&one)).join(",\n");
     let begins = |field: &str, base: &str| {
         let begins = PATHS.map(|path| {
             let prefix = cel::text(&format!("{base}{path}"));
@@ -141,16 +137,15 @@ fn calls_us_expression(settings: &Settings, configurations: &[Value]) -> String 
         });
         format!("({})", begins.join(" || "))
     };
-    let address = match &settings.client {
+    let address = match client {
         Client::Url(base) => begins("w.clientConfig.?url", base.trim_end_matches('/')),
+        // Its ports are not compared: all of them lead to meshgate.
         Client::Service {
-            namespace,
-            name,
-            port,
+            namespace, name, ..
         } => format!(
             "w.clientConfig.?service.?namespace.orValue('') == {} &&\n\
              w.clientConfig.?service.?name.orValue('') == {} &&\n\
-             w.clientConfig.?service.?port.orValue(443) == {port} &&\n{}",
+             {}",
             cel::text(namespace),
             cel::text(name),
             begins("w.clientConfig.?service.?path", ""),
@@ -178,17 +173,24 @@ fn is_noted_expression() -> String {
     )
 }
 
-/// Each webhook keeps all but its conditions; and these as well, but for the one that suspends it, unless
-/// a note suspends enforcement.
-fn keeps_all_but_conditions() -> String {
+/// Each webhook keeps all but its conditions, and of these meshgate's own as they are. Others may only go; but a
+/// note lets the one that suspends come and change.
+fn keeps_all_but_suspension() -> String {
     let condition = cel::text(CONDITION);
+    let own: Vec<String> = exemptions::names()
+        .chain(mirror::CONDITIONS)
+        .map(str::to_owned)
+        .collect();
+    let own = cel::texts(&own);
     format!(
         "size(variables.new) == size(variables.old) &&\n\
          variables.new.all(w, variables.old.exists(o, o.name == w.name &&\n\
          dyn(w).all(k, k == 'matchConditions' || dyn(o)[?k] == dyn(w)[?k]) &&\n\
          dyn(o).all(k, k == 'matchConditions' || k in dyn(w)) &&\n\
-         (variables.suspends || w.?matchConditions.orValue([]) ==\n\
-         o.?matchConditions.orValue([]).filter(c, c.name != {condition}))))"
+         w.?matchConditions.orValue([]).filter(c, c.name in {own}) ==\n\
+         o.?matchConditions.orValue([]).filter(c, c.name in {own}) &&\n\
+         w.?matchConditions.orValue([]).all(c, c.name in {own} ||\n\
+         (c.name == {condition} ? variables.suspends : c in o.?matchConditions.orValue([])))))"
     )
 }
 
@@ -210,8 +212,8 @@ fn is_noted() -> (String, String) {
 fn is_as_strict() -> (String, String) {
     let text = format!(
         " would let pods start without their sidecar. Run meshgate break-glass, or set the annotation \
-         {BREAK_GLASS} on it with who, why and an end; then it may be deleted, and its matchConditions may be \
-         changed"
+         {BREAK_GLASS} on it with who, why and an end; then it may be deleted, and its webhooks may have a \
+         matchCondition {CONDITION}"
     );
     let example = cel::text(&format!(
         " {BREAK_GLASS}=\"jane: the mesh is being replaced; until=TIME\""

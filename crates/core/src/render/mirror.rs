@@ -171,6 +171,13 @@ fn disagreement(injectors: &Injectors) -> String {
     parts.collect::<Vec<_>>().join(" || ")
 }
 
+/// The names of [`conditions`].
+pub(super) const CONDITIONS: [&str; 3] = [
+    "not-being-deleted",
+    "not-excluded",
+    "labels-disagree-with-annotations",
+];
+
 /// A namespace that goes must be finalized whatever its labels are.
 const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
 
@@ -179,10 +186,11 @@ const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
 /// corrects it only after admission.
 fn conditions(injectors: &Injectors, settings: &Settings) -> Value {
     let is_excluded = Expr::namespace(excluded(injectors, settings));
+    let [deleted, excluded, disagree] = CONDITIONS;
     json!([
-        {"name": "not-being-deleted", "expression": NOT_BEING_DELETED},
-        {"name": "not-excluded", "expression": Scope::Namespace.print(&is_excluded.not())},
-        {"name": "labels-disagree-with-annotations", "expression": disagreement(injectors)},
+        {"name": deleted, "expression": NOT_BEING_DELETED},
+        {"name": excluded, "expression": Scope::Namespace.print(&is_excluded.not())},
+        {"name": disagree, "expression": disagreement(injectors)},
     ])
 }
 

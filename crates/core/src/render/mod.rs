@@ -179,7 +179,7 @@ pub fn registration(injectors: &Injectors, settings: &Settings) -> Rendered {
     let webhooks = webhooks::objects(injectors, settings);
     let mut objects = vec![owner(settings)];
     // Before all that it looks at: it may have to admit another address.
-    objects.extend(guard::objects(&webhooks.objects, settings));
+    objects.extend(guard::objects(settings));
     objects.extend(mirror::objects(injectors, settings));
     if settings.enforcement == Enforcement::Policy {
         objects.extend(policy::objects(injectors, settings));

@@ -149,6 +149,11 @@ pub(super) fn creates(resource: &str) -> Value {
     rules("", &["CREATE"], &[resource], "Namespaced")
 }
 
+/// Rules that match the UPDATE of one namespaced kind of the core group.
+pub(super) fn updates(resource: &str) -> Value {
+    rules("", &["UPDATE"], &[resource], "Namespaced")
+}
+
 /// Rules that match these operations on version v1 of resources of one API group.
 pub(super) fn rules(group: &str, operations: &[&str], resources: &[&str], scope: &str) -> Value {
     json!([{

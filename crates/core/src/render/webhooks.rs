@@ -182,7 +182,7 @@ impl Pods<'_> {
         namespaces.extend(entry.selector.iter().map(|term| json!(term)));
         webhook["namespaceSelector"] = json!({"matchExpressions": namespaces});
         webhook["rules"] = match entry.name {
-            Name::Image => object::rules("", &["UPDATE"], &["pods"], "Namespaced"),
+            Name::Image => object::updates("pods"),
             Name::One(_) | Name::Several(_) => object::creates("pods"),
         };
         if let Some(policy) = hook.reinvocation {
@@ -201,6 +201,8 @@ pub struct EntryNames(HashMap<String, Arc<Asking>>);
 
 #[derive(Debug)]
 struct Asking {
+    /// The name of the gate's entry.
+    gate: String,
     /// On the labels of the namespace.
     selector: Expr,
     /// Numbers of injectors, and for each the condition on the pod.
@@ -221,6 +223,7 @@ impl EntryNames {
             let number = |name: &str| injectors.iter().position(|one| one.profile.name == name);
             let asked_for = entry.asked_for.iter();
             let asking = Arc::new(Asking {
+                gate: GATE.entry_name(entry, *mode),
                 selector: Expr::all(entry.selector.iter().map(Match::expr)),
                 asked_for: asked_for
                     .filter_map(|(name, expr)| Some((number(name)?, expr.clone())))
@@ -231,6 +234,11 @@ impl EntryNames {
             }
         }
         Self(names)
+    }
+
+    /// The name of the entry by which the gate is asked about the same pods. `None` if no entry has this name.
+    pub fn gate(&self, entry: &str) -> Option<&str> {
+        self.0.get(entry).map(|asking| asking.gate.as_str())
     }
 
     /// Whether an API server can ask about this pod by the entry if it knows the namespace as it is here:

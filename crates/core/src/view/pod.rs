@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::injector::keys::Keys;
 use crate::injector::rule::Place;
@@ -225,6 +226,51 @@ impl<'a> PodView<'a> {
         let mut parts = PodParts::new(keys);
         read(json, &mut parts)?;
         parts.pod()
+    }
+
+    /// What decisions read of it and no more, in the shape of a pod: gate and check say the same about what
+    /// [`PodView::read`] makes of this. Names, owners and hints that only word a message are left out.
+    pub fn compact(&self, keys: &Keys) -> Value {
+        let read = |place| {
+            let own = keys.iter().filter(move |key| key.place == place);
+            let own = own.filter_map(|key| {
+                let value = self.values.get(keys.slot(place, &key.name)?)?;
+                Some((key.name.clone(), json!(value)))
+            });
+            own.collect::<Map<_, _>>()
+        };
+        let container = |one: &Container<'_>| {
+            let mut own = json!({"name": &*one.name, "image": &*one.image});
+            if one.restarts_always {
+                own["restartPolicy"] = json!("Always");
+            }
+            own
+        };
+        let containers = |all: &[Container<'_>]| all.iter().map(container).collect::<Value>();
+        let mut annotations = read(Place::PodAnnotation);
+        if self.mirrored {
+            annotations.insert(names::MIRROR_POD.to_owned(), json!(""));
+        }
+        let mut pod =
+            json!({"metadata": {}, "spec": {"containers": containers(self.containers())}});
+        for (field, map) in [
+            ("labels", read(Place::PodLabel)),
+            ("annotations", annotations),
+        ] {
+            if !map.is_empty() {
+                pod["metadata"][field] = Value::Object(map);
+            }
+        }
+        if !self.init_containers().is_empty() {
+            pod["spec"]["initContainers"] = containers(self.init_containers());
+        }
+        if self.host_network() {
+            pod["spec"]["hostNetwork"] = json!(true);
+        }
+        if self.is_windows() {
+            pod["spec"]["os"] = json!({"name": "windows"});
+        }
+        pod
     }
 
     /// The name, or what it will begin with (case 3); empty if there is neither.

@@ -8,7 +8,7 @@ use meshgate_core::list::listed;
 use crate::cli::output::plural;
 use crate::cli::states::InjectorState;
 
-use super::super::observed::{Ends, Leader, Observed, Pod, Refusal};
+use super::super::observed::{Ends, Leader, Observed, Owners, Pod, Refusal, Stuck};
 use super::{Grade, Row, judged, row, span, time};
 
 /// How many refusals the report shows, the newest first.
@@ -123,10 +123,7 @@ pub(super) fn refusals(refusals: &[Refusal], now: Timestamp) -> Vec<Row> {
     let mut newest: Vec<_> = refusals.iter().collect();
     newest.sort_by_key(|one| std::cmp::Reverse(one.last));
     let tell = |one: &&Refusal| {
-        let mut message: String = one.message.chars().take(LONGEST).collect();
-        if message.len() < one.message.len() {
-            message.push('…');
-        }
+        let message = shortened(&one.message);
         let age = span(one.last, now);
         fact(format!(
             "{} ({}x, {age} ago): {message}",
@@ -136,6 +133,43 @@ pub(super) fn refusals(refusals: &[Refusal], now: Timestamp) -> Vec<Row> {
     let mut rows: Vec<Row> = newest.iter().take(SHOWN).map(tell).collect();
     if refusals.len() > SHOWN {
         rows.push(fact(format!("and {} more", refusals.len() - SHOWN)));
+    }
+    rows
+}
+
+fn shortened(message: &str) -> String {
+    let mut short: String = message.chars().take(LONGEST).collect();
+    if short.len() < message.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// The owners that lack pods, per injector, and when meshgate last made some try again.
+pub(super) fn owners(owners: &Owners, now: Timestamp) -> Vec<Row> {
+    let mut by_injector: BTreeMap<&str, Vec<&Stuck>> = BTreeMap::new();
+    for one in &owners.blocked {
+        by_injector.entry(&one.injector).or_default().push(one);
+    }
+    let tell = |(injector, all): (&str, Vec<&Stuck>)| {
+        let oldest = all.iter().min_by_key(|one| (one.since, &one.owner))?;
+        let (count, age) = (plural(all.len(), "owner"), span(oldest.since, now));
+        let (owner, why) = (&oldest.owner, shortened(&oldest.why));
+        let text = format!("{count} blocked by {injector}, {owner} for {age}: {why}");
+        Some(row("owners", Grade::Finding, text))
+    };
+    let mut rows: Vec<Row> = by_injector.into_iter().filter_map(tell).collect();
+    if rows.is_empty() {
+        rows.push(row(
+            "owners",
+            Grade::Good,
+            "none lacks pods because of an injector",
+        ));
+    }
+    if let Some(last) = owners.woken.iter().max() {
+        let (count, age) = (plural(owners.woken.len(), "owner"), span(*last, now));
+        let text = format!("{count} woken within the last hour, the last {age} ago");
+        rows.push(row("owners", Grade::Fact, text));
     }
     rows
 }

@@ -8,7 +8,7 @@ mod tests;
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
-use self::installation::{injectors, refusals, replicas};
+use self::installation::{injectors, owners, refusals, replicas};
 
 use super::observed::{Known, Observed};
 
@@ -68,6 +68,7 @@ pub(super) fn report(seen: &Observed) -> Vec<Row> {
         installation::certificates(seen).into(),
         known("injectors", &seen.injectors, |all| injectors(all)),
         known("refusals", &seen.refusals, |all| refusals(all, seen.now)),
+        known("owners", &seen.owners, |all| owners(all, seen.now)),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -91,6 +91,8 @@ pub(super) fn registration(objects: &Registration, seen: &Observed) -> Vec<Row> 
 struct Enforcers<'o> {
     gate: Option<&'o Object>,
     check: Option<&'o Object>,
+    /// What labels namespaces, where that is a webhook: an entry for pods selects by the labels.
+    mirror: Option<&'o Object>,
     /// The bindings of the policies that are checks.
     bindings: Vec<&'o Object>,
 }
@@ -103,6 +105,7 @@ impl<'o> Enforcers<'o> {
         Self {
             gate: objects.get(&Id::new(Kind::MutatingWebhooks, CONFIGURATION)),
             check: objects.get(&Id::new(Kind::ValidatingWebhooks, CONFIGURATION)),
+            mirror: objects.get(&Id::new(Kind::MutatingWebhooks, MIRROR)),
             bindings: bindings.map(|(_, object)| object).collect(),
         }
     }
@@ -135,7 +138,7 @@ impl<'o> Enforcers<'o> {
             let text = format!("{policies}; the others warn");
             return row("armed", Grade::Finding, text);
         }
-        let configurations = [self.gate, self.check].into_iter().flatten();
+        let configurations = [self.mirror, self.gate, self.check].into_iter().flatten();
         let entries =
             configurations.flat_map(|one| one.entries().iter().map(move |own| (one, own)));
         let entries: Vec<(&Object, &Entry)> =
@@ -157,7 +160,7 @@ impl<'o> Enforcers<'o> {
             let text = format!("NOT ARMED: {webhooks}; {open}");
             return row("armed", Grade::Finding, text);
         }
-        if entries.is_empty() && all == 0 {
+        if all == 0 && entries.iter().all(|(_, own)| own.name == MIRROR) {
             let text = "no entry refuses pods: all injectors are in mode warn";
             return row("armed", Grade::Finding, text);
         }

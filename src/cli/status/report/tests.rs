@@ -3,13 +3,13 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use serde_json::Value;
 
-use super::super::observed::{Leader, Pod, Refusal, Registration, Said};
+use super::super::observed::{Leader, Owners, Pod, Refusal, Registration, Said, Stuck};
 use super::*;
 use crate::cli::states::InjectorState;
 use crate::controllers::registration::observed::Object;
 use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::injector::Injectors;
-use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, Settings};
+use meshgate_core::render::{self, Client, Enforcement, FailurePolicy, MirrorForm, Settings};
 
 fn at(time: &str) -> Timestamp {
     format!("2026-01-01T{time}Z").parse().unwrap()
@@ -17,12 +17,18 @@ fn at(time: &str) -> Timestamp {
 
 /// What is rendered for one injector, armed.
 fn rendered(enforcement: Enforcement) -> Vec<Value> {
-    let text =
-        "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors: [{preset: linkerd}]\n";
+    rendered_with(enforcement, MirrorForm::Policy, "enforce")
+}
+
+fn rendered_with(enforcement: Enforcement, mirror: MirrorForm, mode: &str) -> Vec<Value> {
+    let text = format!(
+        "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors: [{{preset: linkerd, mode: {mode}}}]\n"
+    );
     let injectors = Injectors::from_yaml("test", text.as_bytes()).unwrap();
     let settings = Settings {
         failure_policy: FailurePolicy::Fail,
         enforcement,
+        mirror,
         ..Settings::new(
             Client::Url("https://127.0.0.1:8443".to_owned()),
             "meshgate-system",
@@ -80,6 +86,7 @@ fn fine() -> Observed {
             why: "1 of 1 endpoints".to_owned(),
         }]),
         refusals: Ok(Vec::new()),
+        owners: Ok(Owners::default()),
         said: None,
     }
 }
@@ -105,6 +112,39 @@ fn an_installation_that_is_well_has_no_findings_in_either_mode() {
     assert_eq!(rows(&policy, Grade::Finding), [""; 0]);
     assert!(rows(&policy, Grade::Good).contains(&"armed: 1 of 1 policies refuse".to_owned()));
     assert!(rows(&policy, Grade::Fact)[0].contains("policies; the gate never blocks"));
+}
+
+/// An entry for pods selects by labels, so that one that keeps no labels is as bad as one that is open.
+#[test]
+fn a_webhook_that_labels_namespaces_is_an_entry_to_arm() {
+    let with = |mode: &str, change: fn(&mut Object)| {
+        let objects = rendered_with(Enforcement::Webhook, MirrorForm::Webhook, mode);
+        let mut registration = parsed(objects);
+        let mirror = Id::new(Kind::MutatingWebhooks, render::MIRROR);
+        change(registration.get_mut(&mirror).unwrap());
+        Observed {
+            registration: Ok(registration),
+            ..fine()
+        }
+    };
+    let armed = rows(&with("enforce", |_| ()), Grade::Good);
+    assert!(
+        armed.contains(&"armed: 5 of 5 entries armed".to_owned()),
+        "{armed:?}"
+    );
+    let open: fn(&mut Object) = |mirror| {
+        mirror.webhooks.as_mut().unwrap()[0].failure_policy = Some("Ignore".to_owned());
+    };
+    let found = rows(&with("enforce", open), Grade::Finding);
+    assert!(
+        found.len() == 1 && found[0].contains("NOT ARMED: 4 of 5"),
+        "{found:?}"
+    );
+    let found = rows(&with("warn", |_| ()), Grade::Finding);
+    assert!(
+        found.len() == 1 && found[0].contains("all injectors are in mode warn"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -250,10 +290,11 @@ fn what_may_not_be_seen_is_said_and_the_rest_too() {
         trusted: Err(no()),
         injectors: Err(no()),
         refusals: Err(no()),
+        owners: Err(no()),
         ..fine()
     };
     assert_eq!(rows(&seen, Grade::Finding), [""; 0]);
-    assert_eq!(rows(&seen, Grade::Unknown).len(), 7);
+    assert_eq!(rows(&seen, Grade::Unknown).len(), 8);
 }
 
 #[test]
@@ -291,4 +332,40 @@ fn distances_are_short() {
         let to = Timestamp::from_second(from.as_second() + seconds).unwrap();
         assert_eq!(span(from, to), text);
     }
+}
+
+#[test]
+fn owners_that_lack_pods_are_counted_and_the_oldest_is_shown() {
+    let stuck = |number: i64, injector: &str| Stuck {
+        owner: format!("ReplicaSet orders/{number}"),
+        injector: injector.to_owned(),
+        since: at(&format!("11:{number}:00")),
+        why: "é".repeat(200),
+    };
+    let seen = Observed {
+        owners: Ok(Owners {
+            blocked: vec![
+                stuck(58, "linkerd"),
+                stuck(56, "linkerd"),
+                stuck(57, "vault"),
+            ],
+            woken: vec![at("11:00:00"), at("11:59:57")],
+        }),
+        ..fine()
+    };
+    let findings = rows(&seen, Grade::Finding);
+    assert_eq!(findings.len(), 2);
+    let first = "owners: 2 owners blocked by linkerd, ReplicaSet orders/56 for 4m: é";
+    assert!(
+        findings[0].starts_with(first) && findings[0].ends_with("é…"),
+        "{findings:?}"
+    );
+    assert!(
+        findings[1].starts_with("owners: 1 owner blocked by vault"),
+        "{findings:?}"
+    );
+    let facts = rows(&seen, Grade::Fact);
+    assert!(
+        facts.contains(&"owners: 2 owners woken within the last hour, the last 3s ago".to_owned())
+    );
 }

@@ -77,6 +77,17 @@ pub(super) enum Action {
     Delete(Id),
 }
 
+impl Action {
+    /// What it changes; `None` for meshgate's namespace.
+    pub(super) fn id(&self) -> Option<&Id> {
+        match self {
+            Self::CreateNamespace => None,
+            Self::Apply(object) => Some(&object.id),
+            Self::Widen { id, .. } | Self::Resume { id, .. } | Self::Delete(id) => Some(id),
+        }
+    }
+}
+
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     /// In this order.
@@ -135,7 +146,8 @@ pub(super) fn plan(observed: &Observed, wanted: &[Object], progress: Progress) -
         plan.actions.push(Action::CreateNamespace);
     }
     plan.actions.extend(given.resumptions());
-    if !plan.actions.is_empty() {
+    let is_refused = |one: &Action| one.id().is_some_and(|id| observed.refused.contains(id));
+    if !plan.actions.iter().all(is_refused) {
         return plan;
     }
     if given.awaits_rollout() {
@@ -156,8 +168,10 @@ impl Plan {
             let is_done = self.one(given, wanted);
             self.mirrored &= is_done || wanted.id.name != MIRROR;
         }
-        if self.actions.is_empty() {
-            self.actions = given.left_over();
+        // Resumptions that are planned besides are refused ones.
+        let mut actions = self.actions.iter();
+        if actions.all(|one| matches!(one, Action::Resume { .. })) {
+            self.actions.extend(given.left_over());
         }
     }
 

@@ -11,7 +11,7 @@ use crate::controllers::registration::observed::{Fleet, Observed};
 use crate::controllers::registration::plan::{Hold, Plan};
 use crate::controllers::registration::proof::{Proofs, Subject, is_check, policies};
 use crate::controllers::registration::status::*;
-use crate::kube_api::kind::Kind;
+use crate::kube_api::kind::{Id, Kind};
 use meshgate_core::break_glass::{self, Note};
 use meshgate_core::render::{self, CONFIGURATION, Client, Enforcement, FailurePolicy, Settings};
 use meshgate_core::render::{CHECK_PROOF, proof};
@@ -23,6 +23,7 @@ struct Scene {
     is_to_enforce: bool,
     labelled: bool,
     unlabelled: usize,
+    refused: BTreeMap<Id, String>,
 }
 
 impl Scene {
@@ -53,6 +54,7 @@ impl Scene {
             is_to_enforce: true,
             labelled: true,
             unlabelled: 0,
+            refused: BTreeMap::new(),
         }
     }
 
@@ -98,6 +100,7 @@ impl Scene {
             is_to_enforce: self.is_to_enforce,
             labelled: self.labelled,
             unlabelled: self.unlabelled,
+            refused: &self.refused,
         };
         facts.status()
     }
@@ -289,4 +292,16 @@ fn what_stays_wrong_is_told_and_told_again_and_the_end_of_it() {
     assert_eq!(news(&mut throttle, &b, at(61 + 900)), Some(true));
     assert_eq!(news(&mut throttle, &fine, at(1000)), Some(false));
     assert_eq!(news(&mut throttle, &fine, at(1001)), None);
+}
+
+#[test]
+fn what_the_api_server_refuses_is_told_and_disarms_nothing() {
+    let mut scene = Scene::armed(Enforcement::Policy);
+    scene.is_in_force();
+    let id = Id::new(Kind::ValidatingPolicy, "own.check.meshgate.io");
+    scene.refused.insert(id, "cannot delete it: no".to_owned());
+    let text = "the policy enforces (armed: 0 of 0 entries); the API server refuses writes: do them, or change the \
+                ClusterRole meshgate-control or the policy that refuses them: cannot delete it: no";
+    scene.is(text, Grade::Wrong, true);
+    assert_eq!(scene.status().refused, 1);
 }

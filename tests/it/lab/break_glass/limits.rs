@@ -2,11 +2,28 @@
 
 use super::*;
 
+/// Every preset, so that the guard has most to compare.
+const ALL: &str = "apiVersion: meshgate.io/v1alpha1
+kind: Configuration
+injectors:
+- preset: consul
+- preset: dapr
+- preset: istio
+- preset: kuma
+- preset: linkerd
+- preset: opentelemetry
+- preset: vault
+";
+
+fn condition(name: &str) -> Value {
+    json!({"name": name, "expression": "false"})
+}
+
 /// A member of the group that may break the glass, with `kubectl`.
 #[tokio::test]
 async fn the_right_to_suspend_is_no_right_to_more() {
     let lab = lab(&[], &[]).await;
-    let meshgate = Meshgate::start(&lab, BOTH).await;
+    let meshgate = Meshgate::start(&lab, ALL).await;
     let orders = lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
     let bare = pod("bare");
     is_refused(&lab, &orders, &bare, "requires linkerd").await;
@@ -25,15 +42,46 @@ async fn the_right_to_suspend_is_no_right_to_more() {
         ("failurePolicy", json!("Ignore")),
         ("timeoutSeconds", json!(1)),
         ("objectSelector", json!({"matchLabels": {"a": "b"}})),
+        // These would outlive the note.
+        ("matchConditions/-", condition("theirs")),
+        ("matchConditions/0", condition("theirs")),
+        ("matchConditions/0/expression", json!("false")),
     ] {
         let change = json!({"op": "add", "path": format!("/webhooks/0/{path}"), "value": value});
         for patch in [json!([change]), json!([noted(&soon), change])] {
             let refused = tried(User::Alice, &patch).await;
             assert!(
-                refused.err.contains("guard.meshgate.io"),
+                refused.err.contains(" would call something ")
+                    || refused.err.contains(" would let pods start "),
                 "{path}: {refused:?}"
             );
         }
+    }
+    // Nor with the one that it may add; that one alone it may, and `break-glass` does, in all entries.
+    let suspend = ("matchConditions/-", condition("break-glass"));
+    let add =
+        |(path, value)| json!({"op": "add", "path": format!("/webhooks/0/{path}"), "value": value});
+    let both = json!([
+        noted(&soon),
+        add(suspend.clone()),
+        add(("matchConditions/0", condition("theirs")))
+    ]);
+    let refused = tried(User::Alice, &both).await;
+    assert!(
+        refused.err.contains(" would let pods start "),
+        "{refused:?}"
+    );
+    tried(User::Alice, &json!([noted(&soon), add(suspend)]))
+        .await
+        .ok();
+    for close in [
+        &["--close"][..],
+        &["--for=15m", "--reason=x", "--yes"],
+        &["--close"],
+    ] {
+        lab.tool(User::Alice, &[&["break-glass"], close].concat())
+            .await
+            .ok();
     }
     let forever = json!([noted(&note("9999-01-01T00:00:00Z"))]);
     let refused = tried(User::Alice, &forever).await;
@@ -85,13 +133,23 @@ async fn a_foreign_condition_disarms_at_once_and_is_told() {
         (is_off && metrics.contains("meshgate_registration_narrowed 1")).then_some(())
     })
     .await;
-    let said = "armed: 3 of 4 entries; asked about fewer pods than wanted: linkerd-2.gate.meshgate.io (another client \
-                added the matchCondition theirs)";
-    assert!(meshgate.log().contains(said), "{}", meshgate.log());
+    let all = entries();
+    let rest = all - 1;
+    let said = format!(
+        "armed: {rest} of {all} entries; asked about fewer pods than wanted: linkerd-2.gate.meshgate.io (another \
+         client added the matchCondition theirs)"
+    );
+    // The log is written a moment after the metric.
+    within(SECONDS, &said, async || {
+        meshgate.log().contains(&said).then_some(())
+    })
+    .await;
     let status = lab.tool(User::Admin, &["status"]).await;
-    let expected = "NOT ARMED: 3 of 4 entries armed (another client added the matchCondition theirs to \
-                    linkerd-2.gate.meshgate.io)";
-    assert!(status.out.contains(expected), "{status:?}");
+    let expected = format!(
+        "NOT ARMED: {rest} of {all} entries armed (another client added the matchCondition theirs to \
+         linkerd-2.gate.meshgate.io)"
+    );
+    assert!(status.out.contains(&expected), "{status:?}");
     let widen = json!([{"op": "remove", "path": "/webhooks/0/matchConditions/4"}]);
     lab.patch_as(User::Writer, &gate(), &widen).await.ok();
     meshgate.armed().await;

@@ -8,7 +8,7 @@ use super::harness::version::without_mutating_policies;
 use super::harness::{Lab, Meshgate, User, within};
 use crate::support::in_hours;
 
-use super::registration::{CONFIG, INJECT, SECONDS, check, gate, lab, pod};
+use super::registration::{CONFIG, INJECT, SECONDS, check, entries, gate, lab, pod};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const GLASS: &str = "meshgate.io/break-glass";

@@ -15,7 +15,7 @@ const HOME: &str = "meshgate-system";
 const BOTH: &str = "--set=injectors={linkerd,istio}";
 const VAULT: &str = "--set=injectors={vault}";
 
-async fn helm(lab: &Lab, verb: &[&str], values: &[&str]) {
+pub(super) async fn helm(lab: &Lab, verb: &[&str], values: &[&str]) {
     let (chart, all) = (chart(), ["--namespace", HOME]);
     let chart: &[&str] = match verb[0] {
         "install" | "upgrade" => &[&chart, NO_REGISTRY],

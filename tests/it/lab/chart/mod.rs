@@ -3,6 +3,7 @@
 mod applied;
 mod life;
 mod rendered;
+mod rollback;
 
 use super::harness::helm::template;
 use crate::manifests;

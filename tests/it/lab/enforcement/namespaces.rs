@@ -73,6 +73,16 @@ async fn without_meshgate_only_namespaces_that_change_sides_wait_for_its_webhook
 
     let admin = lab.call(Who::Admin);
     let new = json!({"metadata": {"name": "newer", "annotations": {INJECT.0: INJECT.1}}});
+    // A call that meets a connection of before ends in another error.
+    within(
+        PATIENCE,
+        "the API server's connections are gone",
+        async || {
+            let dry = admin.post("/api/v1/namespaces?dryRun=All", &new).await;
+            dry.message().contains("connection refused").then_some(())
+        },
+    )
+    .await;
     let on = marks("annotations", &json!({INJECT.0: INJECT.1}));
     let off = marks("annotations", &json!({INJECT.0: null}));
     let refused = [

@@ -113,15 +113,16 @@ async fn every_kind_of_workload_waits_says_why_and_comes() {
     let guarded = Guarded::alone().await;
     let lab = &guarded.lab;
     guarded.injector_is_ready(false).await;
-    let (before, calls) = (guarded.decisions(), guarded.linkerd.calls());
     let mut namespaces = Vec::new();
-    for kind in &KINDS {
-        let namespace = guarded.meshed().await;
-        lab.apply(&namespace, &kind.manifest().to_string()).await;
+    for _ in &KINDS {
+        namespaces.push(guarded.meshed().await);
+    }
+    let (before, calls) = (guarded.decisions(), guarded.linkerd.calls());
+    for (kind, namespace) in KINDS.iter().zip(&namespaces) {
+        lab.apply(namespace, &kind.manifest().to_string()).await;
         if kind.kind == "CronJob" {
-            make_due(lab, &namespace).await;
+            make_due(lab, namespace).await;
         }
-        namespaces.push(namespace);
     }
     for (kind, namespace) in KINDS.iter().zip(&namespaces) {
         waits(lab, kind, namespace).await;

@@ -68,7 +68,7 @@ impl Scale {
     clippy::disallowed_methods,
     reason = "a test has no flags; cargo passes the environment on"
 )]
-fn number<N: std::str::FromStr>(name: &str) -> Option<N> {
+pub(crate) fn number<N: std::str::FromStr>(name: &str) -> Option<N> {
     let text = std::env::var(name).ok()?;
     let number = text.parse().ok();
     assert!(number.is_some(), "{name}={text} is no number");

@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use meshgate_core::injector::PRESETS;
 use serde_json::{Value, json};
 
 use super::{HOME, Lab, PATIENCE, User, within};
@@ -66,7 +65,7 @@ fn rights() -> Vec<Value> {
     rights
 }
 
-/// `install.yaml` names one injector. The Configurations of tests name others, as a chart with these does.
+/// `install.yaml` names the presets. The Configurations of tests name another, as a chart with it does.
 fn name_injectors(role: &mut Value) {
     let rules = role.get_mut("rules").and_then(Value::as_array_mut);
     for rule in rules.into_iter().flatten() {
@@ -75,12 +74,7 @@ fn name_injectors(role: &mut Value) {
         else {
             continue;
         };
-        let presets = PRESETS.iter().map(|(name, _)| *name);
-        names.extend(
-            presets
-                .chain(["mesh"])
-                .map(|name| json!(format!("{name}.check.meshgate.io"))),
-        );
+        names.push(json!("mesh.check.meshgate.io"));
     }
 }
 

@@ -67,8 +67,12 @@ impl<'l> Control<'l> {
 
     /// Whether it leads.
     pub(crate) fn leads(&self) -> bool {
-        let metrics = get(self.probes, "/metrics");
+        let metrics = self.metrics();
         metrics.lines().any(|line| line == "meshgate_leader 1")
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        get(self.probes, "/metrics")
     }
 
     /// What `/readyz?verbose` says.

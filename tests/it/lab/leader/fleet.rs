@@ -17,7 +17,7 @@ injectors:
 const RENAMED_LABEL: &str = "meshgate.io/requires.mesh";
 
 /// Starts what the API server calls; by which address it does.
-async fn serve(lab: &Lab) -> String {
+pub(in crate::lab) async fn serve(lab: &Lab) -> String {
     let [https, probes] = lab.ports().await;
     let config = lab.folder_of("serve").join("config.yaml");
     std::fs::write(&config, CONFIG).unwrap();
@@ -38,7 +38,12 @@ async fn serve(lab: &Lab) -> String {
         ..Guest::default()
     };
     lab.add("serve", &guest).await;
-    format!("--webhook-url=https://localhost:{https}")
+    let spec =
+        json!({"type": "ExternalName", "externalName": "localhost", "ports": [{"port": https}]});
+    let service = json!({"metadata": {"name": "meshgate"}, "spec": spec});
+    let services = format!("/api/v1/namespaces/{HOME}/services");
+    lab.create(&services, &service).await.unwrap();
+    format!("--service-port={https}")
 }
 
 /// A pod that looks like a serving replica.

@@ -1,6 +1,6 @@
 //! Several `meshgate control` and one API server: one acts, another takes over, nothing is taken away.
 
-mod fleet;
+pub(super) mod fleet;
 mod handover;
 mod leaving;
 
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(40);
 
 /// No server listens there: what is written is not armed.
-const UNREACHED: &str = "--webhook-url=https://127.0.0.1:1";
+const UNREACHED: &str = "--service-port=1";
 
 async fn lab() -> Lab {
     let lab = Lab::own(Options {

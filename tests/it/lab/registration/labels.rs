@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ADMISSION, CONFIG, INJECT, SECONDS, lab};
+use crate::lab::harness::version::is_left_out_without_mutating_policies;
 use crate::lab::harness::{Lab, Meshgate, User, within};
 use crate::support::process::get;
 
@@ -49,6 +50,9 @@ async fn has(lab: &Lab, namespace: &str, label: &str) -> bool {
 /// What undoes a change in the same request leaves no event: only the answer shows it.
 #[tokio::test]
 async fn a_label_that_was_written_back_in_the_same_request_is_written_again() {
+    if is_left_out_without_mutating_policies("another owner's policy writes a label back") {
+        return;
+    }
     let lab = lab(&[], &[]).await;
     let ns = lab.namespace("undone", &[(STALE, "")], &[]).await;
     let add = format!(

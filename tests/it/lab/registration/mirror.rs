@@ -5,13 +5,15 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{CONFIG, INJECT, LABEL, SECONDS, lab, pod};
-use crate::lab::harness::version::{has_mutating_policies, without_mutating_policies};
+use crate::lab::harness::version::{
+    is_left_out_without_mutating_policies, without_mutating_policies,
+};
 use crate::lab::harness::{Lab, Meshgate, PATIENCE, User, within};
 use crate::support::process::get;
 
 #[tokio::test]
 async fn labels_follow_annotations_by_a_policy() {
-    if !has_mutating_policies() {
+    if is_left_out_without_mutating_policies("labels follow annotations by a policy") {
         return;
     }
     let lab = lab(&[], &[]).await;
@@ -43,7 +45,7 @@ async fn labels_follow_annotations_by_a_webhook() {
 /// what to do; labels come a moment later.
 #[tokio::test]
 async fn a_mirror_that_is_not_taken_up_is_told() {
-    if !has_mutating_policies() {
+    if is_left_out_without_mutating_policies("a mirror that is not taken up is told") {
         return;
     }
     let lab = lab(&[], &without_mutating_policies()[1..]).await;

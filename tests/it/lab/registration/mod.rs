@@ -68,6 +68,14 @@ pub(super) fn paths() -> Vec<String> {
     paths
 }
 
+/// How many entries [`CONFIG`] has to arm: those for pods, and the mirror's where it is a webhook.
+pub(super) fn entries() -> usize {
+    match has_mutating_policies() {
+        true => 4,
+        false => 5,
+    }
+}
+
 pub(super) fn gate() -> String {
     format!("{ADMISSION}/mutatingwebhookconfigurations/admission.meshgate.io")
 }

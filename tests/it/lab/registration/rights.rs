@@ -45,8 +45,8 @@ async fn fails(lab: &Lab) -> String {
 async fn an_uninstall_without_a_right_says_which_and_leaves_no_glass_broken() {
     let lab = lab(&[], &[]).await;
     let meshgate = Meshgate::start(&lab, CONFIG).await;
-    meshgate.order("stop").await;
     lab.namespace("orders", &[], &[(INJECT, "enabled")]).await;
+    meshgate.order("stop").await;
 
     allow(&lab, "marks", &["get", "list", "patch"], &["get", "list"]).await;
     let said = fails(&lab).await;

@@ -226,14 +226,19 @@ fn escalating() -> Vec<Try> {
     vec![with("more rights", APPLY, own)]
 }
 
-/// What the guard refuses.
+/// What the guard and the fence refuse.
 fn guarded() -> Vec<Try> {
-    let gate = "mutatingwebhookconfiguration admission.meshgate.io --type=json";
-    let change = |what, path: &str, value: Value| {
+    let change_of = |kind: &str, what, path: &str, value: Value| {
         let operation =
             json!([{"op": "replace", "path": format!("/webhooks/0/{path}"), "value": value}]);
-        with(what, &format!("patch {gate} -p={operation}"), Value::Null)
+        let object = format!("{kind}webhookconfiguration admission.meshgate.io");
+        with(
+            what,
+            &format!("patch {object} --type=json -p={operation}"),
+            Value::Null,
+        )
     };
+    let change = |what, path: &str, value: Value| change_of("mutating", what, path, value);
     let rules = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]);
     let theirs = json!({"webhooks": [{
         "name": "theirs.example.test", "clientConfig": {"url": "https://evil.example.test/mutate/pods"},
@@ -249,13 +254,23 @@ fn guarded() -> Vec<Try> {
             "clientConfig",
             json!({"service": {"namespace": "orders", "name": "evil", "path": "/mutate/pods"}}),
         ),
-        change("all requests", "rules", rules),
+        change("all requests", "rules", rules.clone()),
+        change_of("validating", "all requests of the check", "rules", rules),
         with(
             "an entry of its own",
             APPLY,
             object(
                 "MutatingWebhookConfiguration",
                 &json!({"name": "admission.meshgate.io"}),
+                &theirs,
+            ),
+        ),
+        with(
+            "another configuration",
+            APPLY,
+            object(
+                "MutatingWebhookConfiguration",
+                &json!({"name": "namespaces.meshgate.io"}),
                 &theirs,
             ),
         ),
@@ -269,11 +284,35 @@ async fn tried(lab: &Lab, one: &Try) -> Outcome {
         .await
 }
 
+/// It may delete the guard, and the fence holds all the same.
+async fn unguarded(lab: &Lab, meshgate: &Meshgate<'_>) {
+    meshgate.order("pause").await;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        let delete = format!("delete {kind} guard.meshgate.io");
+        tried(lab, &with("no guard", &delete, Value::Null))
+            .await
+            .ok();
+    }
+    for one in guarded() {
+        within(SECONDS, "the fence refuses it alone", async || {
+            let outcome = tried(lab, &one).await;
+            assert_ne!(outcome.code, Some(0), "{}", one.what);
+            let is_alone = !outcome.err.contains("guard.meshgate.io");
+            let by_fence = outcome.err.contains("by the rules that it renders");
+            (is_alone && by_fence).then_some(())
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
     let lab = lab(&[], &[]).await;
     lab.kubeconfig_of(Account::Control).await;
-    let _meshgate = Meshgate::start(&lab, CONFIG).await;
+    let meshgate = Meshgate::start(&lab, CONFIG).await;
     let labels = json!({"team": "a"});
     let orders = object(
         "Namespace",
@@ -301,7 +340,8 @@ async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
         (forbidden_policies(), "cannot "),
         (forbidden_objects(), "cannot "),
         (escalating(), "attempting to grant RBAC permissions"),
-        (guarded(), "something other than meshgate"),
+        // Fence and guard refuse these. The API server names one of them.
+        (guarded(), "denied request: "),
     ] {
         for one in tries {
             let outcome = tried(&lab, &one).await;
@@ -309,6 +349,7 @@ async fn the_account_of_the_controllers_can_do_nothing_that_it_is_not_for() {
             assert!(is_refused, "{}: {outcome:?}", one.what);
         }
     }
+    unguarded(&lab, &meshgate).await;
     // What it is for, and what no other account is kept from.
     let label = json!({"metadata": {"labels": {"meshgate.io/requires.other": ""}}});
     tried(&lab, &patch("a label", "namespace orders", &label))

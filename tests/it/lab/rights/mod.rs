@@ -4,6 +4,7 @@ mod audit;
 mod fence;
 mod roles;
 mod story;
+mod wake_fence;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +16,17 @@ use self::roles::{Grant, grants};
 use crate::manifests::of_kind;
 
 /// Whose the roles are: a role of that name, and the user who has it.
-const WHOSE: [(&str, &str); 6] = [
+const WHOSE: [(&str, &str); 7] = [
     (
         "meshgate-serve",
         "system:serviceaccount:meshgate-system:meshgate",
     ),
     (
         "meshgate-control",
+        "system:serviceaccount:meshgate-system:meshgate-control",
+    ),
+    (
+        "meshgate-control-wake",
         "system:serviceaccount:meshgate-system:meshgate-control",
     ),
     (

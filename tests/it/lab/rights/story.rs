@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::lab::chart::objects;
 use crate::lab::harness::{Control, Guest, HOME, Lab, Options, PATIENCE, within};
 use crate::lab::registration::{CONFIG, paths};
+use crate::lab::wake::owners::{Kind, Owner, woken};
 use crate::support::client::{Client, tls_by};
 use crate::support::process::get;
 
@@ -42,6 +43,7 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     served.is_asked_about_nowhere(&lab).await;
     repaired(&lab).await;
     broken_and_mended(&lab).await;
+    woken_in_vain(&lab).await;
     first.order("stop").await;
 
     switched(&lab, &served).await;
@@ -52,6 +54,34 @@ pub(super) async fn told(api_server_flags: Vec<String>) -> Vec<Value> {
     withdrawn(&lab).await;
     fourth.order("stop").await;
     objects
+}
+
+/// Owners of each kind whose injector is usable and that get no pod all the same, for want of quota: each is tried
+/// in turn.
+async fn woken_in_vain(lab: &Lab) {
+    lab.install_linkerd().await;
+    lab.scale_linkerd(1).await.unwrap();
+    let quotas = "/api/v1/namespaces/orders/resourcequotas";
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+    lab.create(quotas, &quota).await.unwrap();
+    within(PATIENCE, "the quota counts", async || {
+        let quota = lab.get(&format!("{quotas}/none")).await?;
+        (quota["status"]["hard"]["pods"] == "0").then_some(())
+    })
+    .await;
+    let all = Kind::ALL.map(|kind| Owner::new(kind, kind.plural()));
+    for owner in &all {
+        let list = owner.kind.list("orders");
+        lab.create(&list, &owner.manifest()).await.unwrap();
+    }
+    within(2 * PATIENCE, "all are woken", async || {
+        (woken(lab, "orders", &all).await == all.len()).then_some(())
+    })
+    .await;
+    for owner in &all {
+        lab.delete(&owner.path("orders")).await;
+    }
+    lab.delete(&format!("{quotas}/none")).await;
 }
 
 /// The other mirror and the other way to enforce, and back.

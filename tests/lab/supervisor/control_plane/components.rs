@@ -32,16 +32,11 @@ pub(crate) enum Scheme {
 }
 
 /// In the order in which they start; those after the API server need only that.
-pub(crate) const NAMES: [&str; 5] = [
-    ETCD,
-    API_SERVER,
-    "kube-controller-manager",
-    "kube-scheduler",
-    KWOK,
-];
+pub(crate) const NAMES: [&str; 5] = [ETCD, API_SERVER, "kube-controller-manager", SCHEDULER, KWOK];
 
 pub(crate) const ETCD: &str = "etcd";
 pub(crate) const API_SERVER: &str = "kube-apiserver";
+pub(crate) const SCHEDULER: &str = "kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";
 
 /// A port for each component, and one more for etcd's peers.
@@ -248,7 +243,7 @@ fn scheduler(place: &Place<'_>) -> Component {
     let credentials = place.credentials;
     let config = credentials.kubeconfig("system:kube-scheduler");
     Component {
-        name: "kube-scheduler",
+        name: SCHEDULER,
         args: vec![
             flag("kubeconfig", &config),
             flag("authentication-kubeconfig", &config),

@@ -149,7 +149,7 @@ const THE_TOP_LEVEL: &[(&str, &str)] = &[
     (
         r#"injectors: [{preset: vault}]
 «foo: 1"#,
-        r#"unknown key "foo", expected one of apiVersion, kind, injectors, excludedNamespaces"#,
+        r#"unknown key "foo", expected one of apiVersion, kind, injectors, excludedNamespaces, wake"#,
     ),
     (
         r#"injectors: [{preset: vault}]

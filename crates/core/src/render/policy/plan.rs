@@ -50,12 +50,14 @@ impl Plan {
         };
         let home = &profile.service.namespace;
         let needs = |rule: &Rule| matches!(rule.then, Outcome::Required | Outcome::Invalid);
+        // An opt-out that is forbidden stands before the rule that allows it, and behind all rules where none does.
+        let allows = injector.rules_at_home().map(|rule| rule.position).max();
         let acts = profile.namespaces.contains(home) && !excluded.contains(&home.as_str());
         let own = acts.then(|| Home {
             namespace: home.clone(),
             asked: unmarked(injector.rules_at_home()),
             asking: with(&|rule| needs(rule) && rule.is_asked_by_pod()),
-            off: with(&|rule| !needs(rule)),
+            off: with(&|rule| !needs(rule) && Some(rule.position) <= allows),
         });
         let keys = concerned(injector.active_rules());
         let exists = |key: &Key| KeyTest::new(key, Test::exists()).expr();

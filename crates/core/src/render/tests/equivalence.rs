@@ -246,6 +246,12 @@ fn policies_refuse_what_the_check_refuses() {
                    - preset: consul\n  injected:\n  - {sidecar: consul-dataplane, images: [ok.example/]}\n  \
                    - {sidecar: {prefix: consul-dataplane-}, images: [\"ok.example/proxy:\"]}\n";
     check_policy(&injectors(limited), 2_000);
+    // At home an opt-out that is forbidden elsewhere stands behind all rules.
+    let own = "- name: own\n  webhook: own.example.com\n  service: {namespace: home, name: injector}\n  \
+               optOut: forbid\n  injected: [{sidecar: proxy}]\n  rules:\n  - {when: [{namespaceLabel: x, \
+               exists: true}, {podLabel: k, exists: false}], then: required}\n  - {when: [{namespaceLabel: other, \
+               exists: false}, {podLabel: k, in: [a]}], then: required}\n";
+    check_policy(&injectors(own), 2_000);
 }
 
 /// A random rule of few keys and values, so that rules meet.
@@ -281,29 +287,43 @@ fn rule() -> impl Strategy<Value = String> {
         format!("{{{place}: {key}, {test}}}")
     });
     let then = select(vec!["required", "notRequired", "invalid"]);
-    (prop::collection::vec(term, 1..4), then)
-        .prop_map(|(terms, then)| format!("  - {{when: [{}], then: {then}}}\n", terms.join(", ")))
+    let option = select(vec!["", "", "", "option: strict, "]);
+    (prop::collection::vec(term, 1..4), then, option).prop_map(|(terms, then, option)| {
+        let terms = terms.join(", ");
+        format!("  - {{{option}when: [{terms}], then: {then}}}\n")
+    })
 }
 
-/// A random profile, if its rules are not refused as dead.
-pub(super) fn profiles() -> impl Strategy<Value = Injectors> {
+/// A random profile that allows opt-outs, and one of the same rules that forbids them; if no rule is dead.
+pub(super) fn pairs() -> impl Strategy<Value = [Injectors; 2]> {
     let scope = select(vec![
         "",
         "  namespaces: {except: [home]}\n",
         "  namespaces: {only: [home, orders]}\n",
     ]);
     let rules = prop::collection::vec(rule(), 1..7);
-    let opt_out = select(vec!["allow", "forbid"]);
-    (rules, scope, opt_out).prop_filter_map("dead rules", |(rules, scope, opt_out)| {
-        let list = format!(
-            "- name: aurora\n  webhook: aurora.example.com\n  service: {{namespace: home, name: \
-             injector}}\n{scope}  optOut: {opt_out}\n  rules:\n{}  injected: [{{sidecar: proxy}}]\n",
-            rules.concat()
-        );
-        let text =
-            format!("apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n{list}");
-        Injectors::from_yaml("test", text.as_bytes()).ok()
+    (rules, scope, any::<bool>()).prop_filter_map("dead rules", |(rules, scope, on)| {
+        let rules = rules.concat();
+        let options = if rules.contains("option:") {
+            format!("  options: {{strict: {on}}}\n")
+        } else {
+            String::new()
+        };
+        let read = |opt_out: &str| {
+            let text = format!(
+                "apiVersion: meshgate.io/v1alpha1\nkind: Configuration\ninjectors:\n- name: aurora\n  webhook: \
+                 aurora.example.com\n  service: {{namespace: home, name: injector}}\n{scope}{options}  optOut: \
+                 {opt_out}\n  rules:\n{rules}  injected: [{{sidecar: proxy}}]\n"
+            );
+            Injectors::from_yaml("test", text.as_bytes()).ok()
+        };
+        Some([read("allow")?, read("forbid")?])
     })
+}
+
+pub(super) fn profiles() -> impl Strategy<Value = Injectors> {
+    let pair = (pairs(), any::<bool>());
+    pair.prop_map(|([allow, forbid], is_strict)| if is_strict { forbid } else { allow })
 }
 
 proptest! {

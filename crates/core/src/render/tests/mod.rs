@@ -3,6 +3,7 @@
 
 mod equivalence;
 mod names;
+mod opt_outs;
 mod text;
 mod world;
 

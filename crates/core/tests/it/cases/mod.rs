@@ -177,7 +177,33 @@ impl Call<'_> {
             Hook::Gate => gate::decide(&pod, &requirement, readiness),
             Hook::Check => check::decide(&pod, &requirement, readiness),
         };
+        self.is_the_same_without_the_rest(&pod, &view, &decision);
         look(&decision, Some(&pod));
+    }
+
+    /// What the leader keeps of a pod decides as the pod does.
+    fn is_the_same_without_the_rest(
+        &self,
+        pod: &PodView<'_>,
+        view: &NamespaceView,
+        decision: &Decision<'_>,
+    ) {
+        let keys = self.injectors.keys();
+        let kept = pod.compact(keys).to_string();
+        let kept = PodView::read(&kept, keys).unwrap();
+        assert_eq!(kept.compact(keys), pod.compact(keys));
+        let requirement = requirement::of(&kept, view, self.injectors);
+        let readiness = |one: &requirement::RuleMatch<'_>| {
+            let profile = &self.injectors.get(one.number).unwrap().profile;
+            self.cluster.readiness(profile, one.instance())
+        };
+        let found = match self.hook {
+            Hook::Gate => gate::decide(&kept, &requirement, readiness),
+            Hook::Check => check::decide(&kept, &requirement, readiness),
+        };
+        let words = |one: &Decision<'_>| (one.verdict, one.reason, one.required.join(","));
+        assert_eq!(words(&found), words(decision), "{}", self.case.name);
+        assert_eq!(exemption::of(&kept, |_| false), None);
     }
 }
 

@@ -186,3 +186,34 @@ fn a_mirror_that_is_a_webhook_takes_the_place_of_another_first_and_closed() {
     assert!(cluster.plan(&after, unlabelled).mirrored);
     assert_eq!(cluster.settle(&after, REACHED).len(), 2);
 }
+
+/// It has to admit a new address before an entry has it.
+#[test]
+fn the_guard_is_written_before_the_entry_that_is_to_be_reached() {
+    let mut cluster = armed();
+    let mut wanted = wanted_at("v");
+    for object in &mut wanted {
+        if object["metadata"]["name"] == GUARD {
+            object["metadata"]["annotations"] = json!({"address": "v"});
+        }
+        for entry in entries_of(object) {
+            entry["rules"] = json!(["other"]);
+        }
+    }
+    let plan = cluster.plan(&wanted, LABELLED);
+    assert_eq!(plan.hold, Hold::AwaitRollout);
+    let order: Vec<String> = plan.actions.iter().map(told).collect();
+    let guard = [
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ];
+    let guard = guard.map(|kind| format!("{kind} {GUARD}"));
+    assert_eq!(order[..2], guard);
+    assert!(
+        order[2].starts_with("MutatingWebhookConfiguration "),
+        "{order:?}"
+    );
+    cluster.act(&plan.actions);
+    let gate = cluster.objects[&id(Kind::MutatingWebhooks, CONFIGURATION)].to_string();
+    assert!(gate.contains("\"v\""), "{gate}");
+}

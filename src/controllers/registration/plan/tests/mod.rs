@@ -68,6 +68,7 @@ struct Cluster {
     namespace: InstallNamespace,
     namespace_uid: Option<String>,
     covered: BTreeSet<String>,
+    refused: BTreeSet<Id>,
     version: u64,
 }
 
@@ -87,6 +88,7 @@ impl Cluster {
             namespace: self.namespace,
             namespace_uid: self.namespace_uid.clone(),
             covered: self.covered.clone(),
+            refused: self.refused.clone(),
             fleet: None,
         }
     }

@@ -128,3 +128,25 @@ fn suspended_enforcement_is_left_alone() {
     let mended = cluster.plan(&wanted_at("u"), SETTLED);
     assert_eq!((mended.actions.len(), mended.hands_off.len()), (1, 0));
 }
+
+/// Such as that of a binding for which an older chart grants no right.
+#[test]
+fn a_resumption_that_is_refused_does_not_hold_up_the_rest() {
+    let mut cluster = opened();
+    let (wanted, over) = (wanted_at("u"), at("2026-01-01T00:15:00Z"));
+    cluster
+        .objects
+        .remove(&id(Kind::ValidatingPolicyBinding, GUARD));
+    cluster.refused = [id(Kind::MutatingWebhooks, CONFIGURATION)].into();
+    let order = |cluster: &Cluster| -> Vec<String> {
+        let plan = cluster.plan(&wanted, over);
+        plan.actions.iter().map(told).collect()
+    };
+    let gate = "resume MutatingWebhookConfiguration admission.meshgate.io";
+    let check = "resume ValidatingWebhookConfiguration admission.meshgate.io";
+    assert_eq!(order(&cluster), [gate, check]);
+    let plan = cluster.plan(&wanted, over);
+    cluster.act(&plan.actions[1..]);
+    let guard = format!("ValidatingAdmissionPolicyBinding {GUARD}");
+    assert_eq!(order(&cluster), [gate, guard.as_str()]);
+}
