@@ -14,7 +14,9 @@ use crate::server::admin::{self, Admin, Exposition, Health};
 use super::output::{Done, Exit};
 
 /// Runs a command to its end.
-pub(in crate::cli) fn block_on(command: impl Future<Output = Done>) -> Done {
+pub(in crate::cli) fn block_on<T>(
+    command: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(command)
 }

@@ -9,6 +9,11 @@ use meshgate_core::names::{ENTRIES, OWNER};
 /// Group and version of all kinds but the owner's.
 pub const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
 
+/// The group in an `apiVersion`, empty for the core group.
+pub fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
 /// A kind that meshgate writes. Kinds are in the order of removal: first what can refuse a request, last
 /// the owner, since the garbage collector deletes everything else with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::telemetry::with_causes;
 
 use self::follow::Failure;
-use self::kind::{Id, Kind, REGISTRATION};
+use self::kind::{Id, Kind, REGISTRATION, group};
 
 /// The field manager of everything that meshgate writes.
 pub const MANAGER: &str = "meshgate";
@@ -178,8 +178,7 @@ pub async fn merge(
 
 /// All objects of a kind.
 pub fn objects(client: &Client, kind: Kind) -> Api<DynamicObject> {
-    let group = kind.api_version().trim_end_matches("/v1");
-    let gvk = GroupVersionKind::gvk(group, "v1", kind.as_str());
+    let gvk = GroupVersionKind::gvk(group(kind.api_version()), "v1", kind.as_str());
     Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk))
 }
 

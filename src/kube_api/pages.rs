@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{CallError, call_within};
 
-/// Objects per page, as `kubectl` asks for them.
+/// Objects per page where the caller does not say it, as `kubectl` asks for them.
 const PAGE: u32 = 500;
 
 /// What is asked for.
@@ -49,7 +49,7 @@ pub async fn each(
     within: impl Fn() -> Duration,
     mut take: impl FnMut(&str),
 ) -> Result<(), CallError> {
-    params = params.limit(PAGE);
+    params.limit.get_or_insert(PAGE);
     let what = || {
         let plural = path.rsplit('/').next().unwrap_or(path);
         format!("cannot list {plural}")

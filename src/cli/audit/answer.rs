@@ -92,7 +92,7 @@ pub(super) struct Subject<'s> {
 }
 
 /// The findings as they come. Only the rows that are shown are kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rows {
     /// By number of the injector.
     counts: Vec<Summary>,

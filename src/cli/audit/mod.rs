@@ -132,12 +132,7 @@ pub(super) fn run(args: &AuditArgs) -> Done {
     let mut unread = Vec::new();
     let rows = if args.filenames.is_empty() {
         let deadline = Instant::now() + Duration::from_secs(args.timeout);
-        let mut rows = None;
-        block_on(async {
-            rows = Some(Box::pin(api_server::rows(args, deadline, &mut unread)).await?);
-            Ok(Exit::Fine)
-        })?;
-        rows.unwrap_or_default()
+        block_on(Box::pin(api_server::rows(args, deadline, &mut unread)))?
     } else {
         files::rows(args, &mut unread)?
     };

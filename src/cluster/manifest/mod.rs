@@ -11,6 +11,7 @@ use meshgate_core::config;
 use meshgate_core::yaml::{self, Document, ParseError};
 
 use crate::cluster::object::{Kind, Object, ObjectId};
+use crate::kube_api::kind::group;
 
 /// What a document of a file, or an item of a list, is.
 #[derive(Debug)]
@@ -158,9 +159,4 @@ impl Found {
         let is_list = kind.ends_with("List");
         Ok(if is_list { Self::List } else { Self::Other })
     }
-}
-
-/// The group in an `apiVersion`, empty for the core group.
-fn group(version: &str) -> &str {
-    version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -8,12 +8,13 @@ use kube::{Api, Client, Error};
 use crate::cluster::namespace_lookup::Fetch;
 use crate::cluster::object::{Kind, Watched};
 use crate::cluster::store::Store;
-use crate::kube_api::call;
+use crate::kube_api::DEADLINE;
 use crate::kube_api::follow::Failure;
+use crate::kube_api::pages::{self, Part};
 use meshgate_core::injector::Injectors;
 use meshgate_core::text::{MAX_DNS_LABEL, is_dns_label};
 
-use super::written::Written;
+use super::written::{Written, object};
 
 /// Asks the API server for one namespace. The deadline is the caller's.
 pub fn fetch(client: Client) -> Fetch {
@@ -69,20 +70,14 @@ pub async fn namespaces(client: &Client, store: &mut Store) -> Result<(), String
 async fn read(client: &Client, store: &mut Store, watched: Watched) -> Result<(), String> {
     let (kind, api) = (watched.kind, watched.api(client.clone()));
     let mut list = Store::new(Arc::clone(store.injectors()));
-    let mut asked = watched.selector();
-    loop {
-        let what = || format!("cannot list {}", kind.plural());
-        let page = call(what, api.list(&asked)).await;
-        let page = page.map_err(|error| error.to_string())?;
-        for item in &page.items {
-            if let Ok(object) = item.object(kind, store.injectors().keys()) {
-                list.apply(object);
-            }
+    let asked = (Part::Whole, watched.selector());
+    let take = |json: &str| {
+        if let Ok(object) = object(kind, json, store.injectors().keys()) {
+            list.apply(object);
         }
-        asked.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
-        if asked.continue_token.is_none() {
-            store.relist(&watched, list);
-            return Ok(());
-        }
-    }
+    };
+    let read = pages::each(client, api.resource_url(), asked, || DEADLINE, take).await;
+    read.map_err(|error| error.to_string())?;
+    store.relist(&watched, list);
+    Ok(())
 }

@@ -10,8 +10,9 @@ use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
 
 use crate::cluster::workloads::{Kind, Uid, Workloads, shrunk};
-use crate::kube_api::call;
+use crate::kube_api::DEADLINE;
 use crate::kube_api::follow::{Failure, follow};
+use crate::kube_api::pages::{self, Part};
 use meshgate_core::injector::Injectors;
 
 use super::items;
@@ -40,7 +41,9 @@ impl Following {
     pub fn start(client: &Client, injectors: &Arc<Injectors>) -> Self {
         let config = Config::default().page_size(PAGE);
         let events = |kind: Kind| -> Events {
-            let client = trimmed(client, kind, Arc::clone(injectors));
+            let injectors = Arc::clone(injectors);
+            let trim = move |item: &str| shrunk(kind, item, &injectors);
+            let client = items::client(client, trim);
             let api = move |client| Api::<Written<Kind>>::all_with(client, &kind);
             let events = follow(&client, api, config.clone(), drop);
             events.map(move |event| (kind, event)).boxed()
@@ -76,11 +79,6 @@ impl Following {
     }
 }
 
-/// The same client, whose lists hold what the view keeps of each item.
-fn trimmed(client: &Client, kind: Kind, injectors: Arc<Injectors>) -> Client {
-    items::client(client, move |item: &str| shrunk(kind, item, &injectors))
-}
-
 /// Reads the owners of pods once.
 ///
 /// # Errors
@@ -92,22 +90,12 @@ pub async fn owners(
 ) -> Result<Workloads, String> {
     let mut view = Workloads::new(Arc::clone(injectors));
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Pod) {
-        let client = trimmed(client, kind, Arc::clone(injectors));
-        let api = Api::<Written<Kind>>::all_with(client, &kind);
-        let mut asked = ListParams::default().limit(PAGE);
-        loop {
-            let what = || format!("cannot list {}", kind.plural());
-            let page = call(what, api.list(&asked)).await;
-            let page = page.map_err(|error| error.to_string())?;
-            for item in &page.items {
-                // As the watch does, leave out what cannot be read.
-                drop(view.put(kind, item.json(), now));
-            }
-            asked.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
-            if asked.continue_token.is_none() {
-                break;
-            }
-        }
+        let api = Api::<Written<Kind>>::all_with(client.clone(), &kind);
+        let asked = (Part::Whole, ListParams::default());
+        // As the watch does, leave out what cannot be read.
+        let take = |json: &str| drop(view.put(kind, json, now));
+        let read = pages::each(client, api.resource_url(), asked, || DEADLINE, take).await;
+        read.map_err(|error| error.to_string())?;
     }
     Ok(view)
 }

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::cluster::object::{Kind, Object, ObjectId};
 use crate::cluster::workloads;
+use crate::kube_api::kind::group;
 use meshgate_core::injector::keys::Keys;
 
 /// A kind that is watched.
@@ -101,11 +102,19 @@ impl Written {
     /// # Errors
     /// It is not what its kind looks like.
     pub(super) fn object(&self, kind: Kind, keys: &Keys) -> Result<Object, String> {
-        match Object::from_json(kind, self.json()) {
-            Ok(object) if object.id().name.is_empty() => Err("it has no name".to_owned()),
-            Ok(object) => Ok(object.pruned(keys)),
-            Err(error) => Err(error.to_string()),
-        }
+        object(kind, self.json(), keys)
+    }
+}
+
+/// What is kept of the text of an object.
+///
+/// # Errors
+/// It is not what its kind looks like.
+pub(super) fn object(kind: Kind, json: &str, keys: &Keys) -> Result<Object, String> {
+    match Object::from_json(kind, json) {
+        Ok(object) if object.id().name.is_empty() => Err("it has no name".to_owned()),
+        Ok(object) => Ok(object.pruned(keys)),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -118,11 +127,7 @@ impl<K: Named> Resource for Written<K> {
     }
 
     fn group(kind: &K) -> Cow<'_, str> {
-        let version = kind.api_version();
-        version
-            .split_once('/')
-            .map_or("", |(group, _)| group)
-            .into()
+        group(kind.api_version()).into()
     }
 
     fn version(_: &K) -> Cow<'_, str> {

@@ -53,7 +53,10 @@ impl Slim {
                 status.desired_number_scheduled,
                 status.current_number_scheduled,
             ),
-            Kind::Job => (parallel(spec, status), status.active + status.terminating),
+            Kind::Job => (
+                parallel(spec, status),
+                status.active.saturating_add(status.terminating),
+            ),
         };
         Progress {
             wanted,
@@ -88,7 +91,8 @@ fn parallel(spec: &Spec, status: &Status) -> u32 {
     let at_once = spec.parallelism.unwrap_or(1);
     match spec.completions {
         Some(all) => {
-            let done = status.succeeded + indexes(status.failed_indexes.as_deref());
+            let failed = indexes(status.failed_indexes.as_deref());
+            let done = status.succeeded.saturating_add(failed);
             at_once.min(all.saturating_sub(done))
         }
         // Once one has succeeded, the Job waits for the others.
@@ -103,7 +107,7 @@ fn indexes(text: Option<&str>) -> u32 {
     let count = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        Some(last.checked_sub(first)? + 1)
+        last.checked_sub(first)?.checked_add(1)
     };
-    parts.filter_map(count).sum()
+    parts.filter_map(count).fold(0, u32::saturating_add)
 }

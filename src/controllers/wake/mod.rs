@@ -71,6 +71,8 @@ struct Waker {
     has_resumed: bool,
     queue: VecDeque<Wake>,
     in_flight: FuturesUnordered<BoxFuture<'static, Sent>>,
+    /// Events that are being written.
+    telling: FuturesUnordered<BoxFuture<'static, ()>>,
     told_problem: String,
 }
 
@@ -84,6 +86,7 @@ impl Waker {
             has_resumed: false,
             queue: VecDeque::new(),
             in_flight: FuturesUnordered::new(),
+            telling: FuturesUnordered::new(),
             told_problem: String::new(),
         }
     }
@@ -96,11 +99,12 @@ impl Waker {
         loop {
             tokio::select! {
                 noted = events.next(&mut self.workloads, now) => match noted {
-                    watch::Noted::Pod(pod) => self.came(pod).await,
+                    watch::Noted::Pod(pod) => self.came(pod),
                     watch::Noted::Problem(problem) => self.problem(problem),
                     watch::Noted::Other => {}
                 },
                 Some(sent) = self.in_flight.next() => self.sent(sent),
+                Some(()) = self.telling.next() => {}
                 _ = looks.tick() => self.look(now()),
             }
             self.send();
@@ -142,7 +146,11 @@ impl Waker {
     }
 
     /// A new pod: with its sidecars, it may be the proof on which others wait.
-    async fn came(&mut self, pod: Uid) {
+    fn came(&mut self, pod: Uid) {
+        // Most pods come while no owner waits.
+        if !self.waves.await_proof() {
+            return;
+        }
         let now = now();
         let (injectors, count) = {
             let store = self.cluster.read();
@@ -171,10 +179,14 @@ impl Waker {
             ),
             is_warning: false,
         };
-        let id = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
-        if let Err(error) = event::record(&self.context.client, &id, None, &event).await {
-            tracing::debug!("{error}");
-        }
+        let client = self.context.client.clone();
+        // The wave does not wait for it.
+        self.telling.push(Box::pin(async move {
+            let id = Id::new(Kind::MutatingWebhooks, CONFIGURATION);
+            if let Err(error) = event::record(&client, &id, None, &event).await {
+                tracing::debug!("{error}");
+            }
+        }));
     }
 
     /// Sends what was planned, a few at a time, unless its injectors have gone away meanwhile.

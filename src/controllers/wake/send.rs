@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use meshgate_core::names::WOKEN;
 
 use crate::cluster::workloads::{Owner, Uid};
+use crate::kube_api::kind::group;
 use crate::kube_api::{CallError, call};
 
 use super::Sent;
@@ -23,11 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Makes the controller of this owner try, if the owner is still as it was seen.
 pub(super) async fn wake(client: Client, uid: Uid, owner: Owner, now: Timestamp) -> Sent {
     let kind = owner.kind;
-    let (group, version) = kind
-        .api_version()
-        .split_once('/')
-        .unwrap_or_else(|| ("", kind.api_version()));
-    let kind = GroupVersionKind::gvk(group, version, kind.as_str());
+    let kind = GroupVersionKind::gvk(group(kind.api_version()), "v1", kind.as_str());
     let resource = ApiResource::from_gvk_with_plural(&kind, owner.kind.plural());
     let api: Api<DynamicObject> = Api::namespaced_with(client, &owner.namespace, &resource);
     let params = PatchParams::apply(MANAGER).force();

@@ -115,6 +115,11 @@ impl Waves {
         (wave.usable, wave.scout, wave.scouts) = (Some(earlier), Some(later), 1);
     }
 
+    /// Whether owners wait for a pod that proves their injectors.
+    pub(super) fn await_proof(&self) -> bool {
+        self.waves.values().any(|wave| wave.usable.is_some())
+    }
+
     /// A new pod of this set has its sidecars. True if that is the proof on which others wait.
     pub(super) fn proved(&mut self, set: &Set, now: Timestamp) -> bool {
         let Some(wave) = self.waves.get_mut(set) else {
